@@ -1,0 +1,62 @@
+# `make demo` and `make test` set up all they need: Python 3.11+ and make will do.
+# GOTASKS_* variables reach every target, from the environment or the command line.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEV := .venv/dev.stamp
+DEMO := .venv/demo.stamp
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup demo test coverage check format bench build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV) ## Make .venv with everything for development (PYTHON=python3.12 chooses)
+
+demo: $(DEMO) ## Run the demo on a throw-away MongoDB
+	$(BIN)/python examples/demo.py $(ARGS)
+
+test: $(DEV) ## Run every test (ARGS='-k name' chooses)
+	$(BIN)/python -m pytest $(ARGS)
+
+coverage: $(DEV) ## Run every test; the core's branches must be covered
+	$(BIN)/python -m pytest --cov=gotasks_py --cov-branch --cov-fail-under=95 $(ARGS)
+
+check: $(DEV) ## Check format, lint, types and imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(DEV) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV) ## Run the benchmarks
+	$(BIN)/python -m bench $(ARGS)
+
+build: $(DEV) ## Build the wheel and the sdist into dist/
+	$(BIN)/python -m build --no-isolation
+
+clean: ## Remove caches and built files; .venv stays
+	rm -rf build dist htmlcov .coverage* .hypothesis .import_linter_cache \
+		.mypy_cache .pytest_cache .ruff_cache
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# The development set-up contains the demo's.
+$(DEV): pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $(DEV) $(DEMO)
+
+$(DEMO): pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[local]'
+	@touch $(DEMO)

@@ -1,0 +1,98 @@
+"""Typed background tasks on MongoDB that survive crashes."""
+
+from gotasks_py._janitor import JanitorConfig
+from gotasks_py._operations import RequeueReport
+from gotasks_py._scheduling import QueueOrder
+from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
+from gotasks_py.context import TaskContext
+from gotasks_py.enqueue import Enqueue
+from gotasks_py.errors import (
+    ConfigurationError,
+    DuplicateTaskError,
+    EnqueueError,
+    GotasksError,
+    HandlerError,
+    InvalidStateError,
+    LeaseLostError,
+    PartialEnqueueError,
+    PayloadError,
+    PayloadTooLargeError,
+    QueueConflictError,
+    Reject,
+    ResultTimeoutError,
+    Retry,
+    Snooze,
+    StoreError,
+    StorePermissionError,
+    StoreUnavailableError,
+    TaskCancelledError,
+    TaskFailedError,
+    TaskNotFoundError,
+    TaskSignal,
+    UnknownQueueError,
+)
+from gotasks_py.handle import TaskHandle
+from gotasks_py.handlers import Handler, TaskType
+from gotasks_py.health import Health, LoopHealth
+from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
+from gotasks_py.manager import Manager
+from gotasks_py.policy import QueuePolicy, TaskPolicy
+from gotasks_py.store import Store
+from gotasks_py.sync import SyncManager, SyncTaskHandle
+from gotasks_py.task import AttemptError, Lease, Status, Task, TaskId
+
+__all__ = [
+    "AttemptError",
+    "Backoff",
+    "ConfigurationError",
+    "DuplicateTaskError",
+    "Enqueue",
+    "EnqueueError",
+    "Exponential",
+    "Fibonacci",
+    "Fixed",
+    "GotasksError",
+    "Handler",
+    "HandlerError",
+    "Health",
+    "Hook",
+    "Hooks",
+    "InvalidStateError",
+    "JanitorConfig",
+    "Lease",
+    "LeaseLostError",
+    "Linear",
+    "LoopHealth",
+    "Manager",
+    "Middleware",
+    "PartialEnqueueError",
+    "PayloadError",
+    "PayloadTooLargeError",
+    "QueueConflictError",
+    "QueueOrder",
+    "QueuePolicy",
+    "Reject",
+    "RequeueReport",
+    "ResultTimeoutError",
+    "Retry",
+    "Snooze",
+    "Status",
+    "Store",
+    "StoreError",
+    "StorePermissionError",
+    "StoreUnavailableError",
+    "SyncManager",
+    "SyncTaskHandle",
+    "Task",
+    "TaskCancelledError",
+    "TaskContext",
+    "TaskEvent",
+    "TaskFailedError",
+    "TaskHandle",
+    "TaskId",
+    "TaskNotFoundError",
+    "TaskPolicy",
+    "TaskSignal",
+    "TaskType",
+    "UnknownQueueError",
+]

@@ -1,0 +1,261 @@
+"""One attempt of one task, in steps: run the handler, judge how it ended, record it, tell."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, assert_never
+
+import anyio
+from anyio import to_thread
+
+from gotasks_py import lifecycle
+from gotasks_py._control import AttemptControl
+from gotasks_py._running import Running, StopReason
+from gotasks_py._settling import Settler
+from gotasks_py._verdict import (
+    Cancelled,
+    Dead,
+    Done,
+    Ending,
+    Expired,
+    Judge,
+    Lost,
+    Raised,
+    Released,
+    Retrying,
+    Returned,
+    Snoozed,
+    Stopped,
+    Unstorable,
+    Verdict,
+    patch_for,
+)
+from gotasks_py.backoff import Fixed
+from gotasks_py.context import TaskContext
+from gotasks_py.errors import GotasksError, StoreError, StoreUnavailableError
+from gotasks_py.handle import handling
+from gotasks_py.handlers import Handler
+from gotasks_py.hooks import HookCaller, Middleware, TaskEvent
+from gotasks_py.policy import AttemptPolicy, Defaults, QueuePolicy, TypePolicy, attempt_policy
+from gotasks_py.store import Store
+
+logger = logging.getLogger("gotasks_py.attempt")
+
+_NOTHING: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRunner:
+    """Runs attempts for one manager."""
+
+    store: Store
+    settler: Settler
+    hooks: HookCaller
+    middleware: Sequence[Middleware]
+    defaults: Defaults
+    result_limit: int
+    threads: anyio.CapacityLimiter
+    lease_changed: Callable[[], None]
+
+    async def run(self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy) -> Verdict:
+        """See one attempt through to its recorded outcome. Nothing but a bug raises here.
+
+        The attempt runs as a task of its own, so that context variables that a handler or
+        a middleware sets do not leak into the next attempt.
+        """
+        attempt = _Attempt(self, running, handler, queue)
+        async with anyio.create_task_group() as group:
+            group.start_soon(attempt.run)
+        return attempt.verdict
+
+    async def abandon(self, running: Running) -> None:
+        """Record for a handler that does not stop what would follow if it had."""
+        judge = Judge(
+            task=running.task,
+            kind=TypePolicy(),
+            policy=AttemptPolicy(timeout=None, backoff=Fixed(), fallback=Fixed()),
+            handler_started=running.handler_started,
+        )
+        verdict = judge.judge(Stopped(StopReason.SHUTDOWN), self.store.clock.now())
+        patch = patch_for(verdict, running.ref.token)
+        if patch is not None:
+            with suppress(StoreError):
+                await self.settler.settle(running, patch)
+
+
+def _caught(call: Callable[..., object], arguments: Sequence[object]) -> object:
+    """Call in a thread. What is raised travels as a value: a future cannot carry all of it."""
+    try:
+        return call(*arguments)
+    except BaseException as error:  # noqa: BLE001  - a failed attempt, whatever it is
+        return Raised(error)
+
+
+class _Attempt:
+    def __init__(
+        self,
+        runner: AttemptRunner,
+        running: Running,
+        handler: Handler[Any, Any],
+        queue: QueuePolicy,
+    ) -> None:
+        self._runner = runner
+        self._running = running
+        self._task = running.task
+        self._handler = handler
+        self._policy = attempt_policy(running.task, handler.policy, queue, runner.defaults)
+        self._log = {"task_id": str(running.task.id)}
+        self.verdict: Verdict = Lost()
+
+    async def run(self) -> None:
+        clock = self._runner.store.clock
+        handling.set(True)
+        await self._tell("on_claim", TaskEvent(task=self._task))
+        began = clock.monotonic()
+        ending = await self._ending()
+        self._running.is_over = True
+        duration = timedelta(seconds=clock.monotonic() - began)
+        judge = Judge(
+            task=self._task,
+            kind=self._handler.policy,
+            policy=self._policy,
+            handler_started=self._running.handler_started,
+        )
+        verdict = await self._record(judge.judge(ending, clock.now()))
+        if verdict is not None:
+            self.verdict = verdict
+            await self._announce(verdict, duration)
+
+    async def _ending(self) -> Ending:
+        expires_at, due_by = self._task.expires_at, self._task.updated_at
+        if expires_at is not None and expires_at <= due_by:
+            return Expired()
+        timeout = self._policy.timeout
+        value: object = _NOTHING
+        error: BaseException | None = None
+        with anyio.CancelScope(shield=True) as scope:
+            if timeout is not None:
+                scope.deadline = anyio.current_time() + timeout.total_seconds()
+            self._running.scope = scope
+            if self._running.stop_reason is not None:
+                scope.cancel()
+            try:
+                value = await self._handle()
+            except anyio.get_cancelled_exc_class() as cancellation:
+                if scope.cancel_called:
+                    raise
+                error = cancellation  # the handler's own doing, so its failure
+            except BaseException as failure:  # noqa: BLE001  - a failed attempt, whatever it is
+                error = failure
+        if scope.cancel_called:
+            return self._interrupted(value)
+        return Raised(error) if error is not None else self._returned(value)
+
+    def _interrupted(self, value: object) -> Ending:
+        """Judge an attempt that was told to stop, which it may have ignored."""
+        reason = self._running.stop_reason or StopReason.TIMEOUT
+        if reason is StopReason.SHUTDOWN and value is not _NOTHING:
+            return self._returned(value)
+        return Stopped(reason)
+
+    def _returned(self, value: object) -> Ending:
+        try:
+            codec = self._handler.task_type.result_codec
+            document = codec.encode(value, limit=self._runner.result_limit, what="result")
+        except GotasksError as error:
+            return Unstorable(error)
+        return Returned(value, None if value is None else document)
+
+    async def _handle(self) -> object:
+        payload = self._handler.task_type.payload_codec.decode(self._task.payload)
+        control = AttemptControl(self._runner.store, self._running, self._runner.lease_changed)
+        context = TaskContext(self._task, control)
+        await self._tell("before_handle", TaskEvent(task=self._task))
+        # A checkpoint: what was told to stop before it started must not start.
+        await anyio.lowlevel.checkpoint()
+        self._running.handler_started = True
+        call: Callable[[], Awaitable[object]] = partial(self._call, context, payload)
+        for middleware in reversed(self._runner.middleware):
+            call = partial(middleware, context, call)
+        return await call()
+
+    async def _call(self, context: TaskContext, payload: object) -> object:
+        signature = self._handler.signature
+        arguments = self._handler.arguments(context, payload)
+        if signature.is_async:
+            return await signature.call(*arguments)
+        result = await to_thread.run_sync(
+            _caught, signature.call, arguments, limiter=self._runner.threads, abandon_on_cancel=True
+        )
+        if isinstance(result, Raised):
+            raise result.error
+        return await result if inspect.isawaitable(result) else result
+
+    async def _record(self, verdict: Verdict) -> Verdict | None:
+        """Write the verdict; tell what it became, or ``None`` if that is not known."""
+        token = self._running.ref.token
+        patch = patch_for(verdict, token)
+        try:
+            if patch is None or await self._settle(patch):
+                return verdict
+            if await self._settle(lifecycle.cancelled(token)):
+                return Cancelled()
+        except StoreUnavailableError as error:
+            logger.error(  # noqa: TRY400  - the cause is the store, not this code
+                "the outcome of task %s could not be recorded, it will run again when its lease "
+                "ends: %s", self._task.id, error, extra=self._log,
+            )
+            return None
+        except StoreError as error:
+            return await self._record_refusal(verdict, error)
+        return Lost()
+
+    async def _record_refusal(self, verdict: Verdict, error: StoreError) -> Verdict | None:
+        """Make a result that the database refuses a dead letter that says so."""
+        if not isinstance(verdict, Done):
+            logger.error(  # noqa: TRY400  - as above
+                "the outcome of task %s was refused: %s", self._task.id, error, extra=self._log
+            )
+            return None
+        judge = Judge(
+            task=self._task, kind=self._handler.policy, policy=self._policy, handler_started=True
+        )
+        return await self._record(
+            judge.judge(Unstorable(error), self._runner.store.clock.now())
+        )
+
+    async def _settle(self, patch: lifecycle.Patch) -> bool:
+        return await self._runner.settler.settle(self._running, patch)
+
+    async def _announce(self, verdict: Verdict, duration: timedelta) -> None:
+        task = self._task
+        started = self._running.handler_started
+        event = TaskEvent(task=task, duration=duration if started else None)
+        match verdict:
+            case Done(value=value):
+                event = TaskEvent(task=task, duration=duration, result=value)
+                name = "on_done"
+            case Retrying(error=error, delay=delay):
+                event = TaskEvent(task=task, duration=event.duration, error=error, delay=delay)
+                name = "before_retry"
+            case Dead(error=error):
+                event = TaskEvent(task=task, duration=event.duration, error=error)
+                name = "on_dead"
+            case Cancelled():
+                name = "on_cancelled"
+            case Lost():
+                name = "on_lease_lost"
+            case Snoozed() | Released():
+                name = None
+            case _:
+                assert_never(verdict)
+        if started and not isinstance(verdict, Lost):
+            await self._tell("after_handle", event)
+        if name is not None:
+            await self._tell(name, event)

@@ -1,0 +1,273 @@
+"""One run of a manager, from start to stop: its pools, its loops, and the order they end in."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from typing import Final
+
+import anyio
+
+from gotasks_py._attempt import AttemptRunner
+from gotasks_py._detached import spawn_detached
+from gotasks_py._heartbeat import Heartbeat
+from gotasks_py._janitor import Janitor, JanitorConfig
+from gotasks_py._pool import Pool
+from gotasks_py._running import RunningTasks, StopReason
+from gotasks_py._scheduling import QueueOrder, Source
+from gotasks_py._settling import Settler
+from gotasks_py._supervisor import Supervisor
+from gotasks_py._worker import Worker
+from gotasks_py.handlers import Registry
+from gotasks_py.health import Health, LoopHealth
+from gotasks_py.hooks import HookCaller, Middleware
+from gotasks_py.policy import Defaults, QueuePolicy
+from gotasks_py.store import Store
+from gotasks_py.task import TaskId
+
+logger = logging.getLogger("gotasks_py.manager")
+
+_LAST_WRITES: Final = timedelta(seconds=5)
+"""How long a stop waits, after it cancelled the handlers, for their outcomes to be written."""
+
+_SILENT_POLLS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What a manager was told about running tasks."""
+
+    name: str
+    workers: int
+    lease: timedelta
+    poll: timedelta
+    order: QueueOrder
+    heartbeat: bool
+    janitor: JanitorConfig | None
+    result_limit: int
+
+
+class Engine:
+    """Runs until it is stopped; a manager makes a new one at every start."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: EngineConfig,
+        *,
+        queues: Mapping[str, QueuePolicy],
+        registry: Registry,
+        defaults: Defaults,
+        hooks: HookCaller,
+        middleware: Sequence[Middleware],
+    ) -> None:
+        self.id = f"{config.name}.{secrets.token_hex(4)}"
+        self._store = store
+        self._config = config
+        self._registry = registry
+        self._hooks = hooks
+        self._running = RunningTasks()
+        self._supervisor = Supervisor()
+        self._settler = Settler(store)
+        self._heartbeat = Heartbeat(store, self._running, config.lease)
+        self._pools = list(self._made_pools(queues))
+        self._runner = AttemptRunner(
+            store=store,
+            settler=self._settler,
+            hooks=hooks,
+            middleware=tuple(middleware),
+            defaults=defaults,
+            result_limit=config.result_limit,
+            # An attempt that ran over its time leaves its thread behind; what limits the
+            # number of handlers is the workers, so threads must not run out.
+            threads=anyio.CapacityLimiter(float("inf")),
+            lease_changed=self._heartbeat.changed,
+        )
+        self._scope = anyio.CancelScope()
+        self._stopping = anyio.Event()
+        self._started = anyio.Event()
+        self.ended = anyio.Event()
+        self.failure: BaseException | None = None
+
+    async def start(self) -> None:
+        """Start working in the background."""
+        spawn_detached(self._run, f"gotasks_py manager {self.id}")
+        await self._started.wait()
+
+    async def stop(self, grace: timedelta) -> None:
+        """Claim no more, let handlers finish for ``grace``, then cancel and hand back.
+
+        Leases are renewed meanwhile. A handler that ignores its cancellation is left
+        behind; its task is handed back all the same, and its late outcome is refused.
+        """
+        self._stop_claiming()
+        if await self._ended_within(grace):
+            return
+        self.interrupt()
+        if await self._ended_within(_LAST_WRITES):
+            return
+        self._settler.give_up()
+        await self._abandon()
+        self._scope.cancel()
+        await self._ended_within(_LAST_WRITES / 10)
+
+    def interrupt(self) -> None:
+        """Cancel all handlers now; their tasks are handed back."""
+        self._stop_claiming()
+        for running in list(self._running.by_token.values()):
+            running.stop(StopReason.SHUTDOWN)
+
+    def nudge(self, queue: str, due_at: datetime | None) -> None:
+        """Say that this process enqueued something."""
+        for pool in self._pools:
+            pool.nudge(queue, due_at)
+
+    def cancel(self, task_id: TaskId) -> None:
+        """Stop a task at once if it runs here."""
+        running = self._running.find(task_id)
+        if running is not None:
+            running.stop(StopReason.CANCELLED)
+
+    def health(self) -> Health:
+        """Tell how the run is doing."""
+        reasons = list(self._complaints())
+        return Health(
+            ok=not reasons,
+            reasons=reasons,
+            is_running=not self.ended.is_set(),
+            running_tasks=len(self._running.by_token),
+            workers=sum(pool.size for pool in self._pools),
+            last_claim_at=max(pool.last_claim_at for pool in self._pools),
+            last_beat_at=self._heartbeat.last_beat_at,
+            loops={
+                name: LoopHealth(restarts=loop.restarts, error=loop.error)
+                for name, loop in self._supervisor.loops.items()
+            },
+        )
+
+    def _stop_claiming(self) -> None:
+        self._stopping.set()
+        for pool in self._pools:
+            pool.stop()
+
+    def _complaints(self) -> Iterator[str]:
+        if self.failure is not None:
+            yield f"the manager failed: {self.failure!r}"
+        now = self._store.clock.now()
+        # A claim is due at every poll; while all workers are busy, within a lease.
+        patience = max(self._config.poll * _SILENT_POLLS, self._config.lease)
+        for pool in self._pools:
+            names = ", ".join(source.queue.name for source in pool.sources)
+            if pool.failing_since is not None:
+                yield f"claims from {names} fail since {pool.failing_since}"
+            elif now - pool.last_claim_at > patience:
+                yield f"no claim from {names} was answered since {pool.last_claim_at}"
+        lapsed = [
+            each
+            for each in self._running.by_token.values()
+            if each.deadline < self._store.clock.monotonic()
+        ]
+        if lapsed:
+            yield f"the leases of {len(lapsed)} running tasks are not renewed"
+        if self._heartbeat.failing_since is not None:
+            yield f"heartbeats fail since {self._heartbeat.failing_since}"
+        if self._heartbeat.is_loop_blocked:
+            yield "a handler blocks the event loop"
+        for name, loop in self._supervisor.loops.items():
+            if loop.error is not None:
+                yield f"loop {name} crashed and has not recovered: {loop.error}"
+
+    async def _run(self) -> None:
+        try:
+            # The scope ends what is left when a stop has waited long enough.
+            with self._scope:
+                async with anyio.create_task_group() as background:
+                    self._start_background(background)
+                    async with anyio.create_task_group() as workers:
+                        workers.start_soon(self._interrupt_when_cancelled)
+                        for worker in self._workers():
+                            workers.start_soon(self._supervisor.run, worker.owner, worker.run)
+                        self._started.set()
+                    background.cancel_scope.cancel()
+        except Exception as error:
+            self.failure = error
+            logger.exception("manager %s failed", self.id)
+        finally:
+            self._started.set()
+            self.ended.set()
+
+    def _start_background(self, group: anyio.abc.TaskGroup) -> None:
+        loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
+        if self._config.heartbeat:
+            loops["heartbeat"] = self._heartbeat.run
+        if self._config.janitor is not None:
+            steadied = partial(self._supervisor.steadied, "janitor")
+            janitor = Janitor(self._store, self._config.janitor, self._hooks, steadied)
+            loops["janitor"] = janitor.run
+        for name, loop in loops.items():
+            group.start_soon(self._supervisor.run, name, loop)
+
+    async def _interrupt_when_cancelled(self) -> None:
+        """Hand tasks back when the event loop itself is being closed down."""
+        try:
+            await self._stopping.wait()
+        finally:
+            if not self._stopping.is_set():
+                self._settler.give_up()
+                self.interrupt()
+
+    async def _ended_within(self, span: timedelta) -> bool:
+        with anyio.move_on_after(span.total_seconds()):
+            await self.ended.wait()
+        return self.ended.is_set()
+
+    async def _abandon(self) -> None:
+        for running in list(self._running.by_token.values()):
+            logger.error(
+                "the handler of task %s ignores its cancellation, leaving it behind",
+                running.task.id, extra={"task_id": str(running.task.id)},
+            )
+            await self._runner.abandon(running)
+
+    def _made_pools(self, queues: Mapping[str, QueuePolicy]) -> Iterator[Pool]:
+        served = [
+            Source(queue, types)
+            for queue in queues.values()
+            if (types := self._registry.types(queue.name))
+        ]
+        shared = [source for source in served if source.queue.workers is None]
+        if shared:
+            yield self._pool(shared, self._config.workers)
+        for source in served:
+            if source.queue.workers is not None:
+                yield self._pool([source], source.queue.workers)
+
+    def _pool(self, sources: Sequence[Source], size: int) -> Pool:
+        config = self._config
+        return Pool(
+            self._store,
+            sources,
+            size=size,
+            order=config.order,
+            lease=config.lease,
+            poll=config.poll,
+        )
+
+    def _workers(self) -> Iterator[Worker]:
+        numbers = count(1)
+        for pool in self._pools:
+            for _ in range(pool.size):
+                yield Worker(
+                    owner=f"{self.id}.{next(numbers)}",
+                    pool=pool,
+                    runner=self._runner,
+                    running=self._running,
+                    registry=self._registry,
+                    lease=self._config.lease,
+                    work_began=self._heartbeat.changed,
+                )

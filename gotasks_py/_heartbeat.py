@@ -1,0 +1,211 @@
+"""Keeps the leases of running tasks, and stops handlers whose lease is gone.
+
+Where the store can be reached from a thread, one thread renews all leases in one write
+every third of a lease, so that a handler which blocks the event loop does not lose its
+task. Elsewhere (virtual time) the same beat runs on the event loop. Apart from the beats
+the lease is watched on the local monotonic clock: when it passes without a renewal, the
+handler is cancelled, whether or not the database answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+import anyio
+from anyio import to_thread
+
+from gotasks_py._running import Running, RunningTasks, StopReason
+from gotasks_py.errors import GotasksError
+from gotasks_py.store import Renewed, Renewer, Store
+
+logger = logging.getLogger("gotasks_py.heartbeat")
+
+_BEATS_PER_LEASE: Final = 3
+_IDLE_SECONDS: Final = 3600.0
+
+_Ping: TypeAlias = int
+"""Sent to the event loop after each beat, to see whether it answers before the next."""
+
+
+class Heartbeat:
+    """Renews the leases of ``running`` while :meth:`run` runs."""
+
+    def __init__(self, store: Store, running: RunningTasks, lease: timedelta) -> None:
+        self._store = store
+        self._running = running
+        self._lease = lease
+        self._changed = anyio.Event()
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+        self._mailbox: queue.SimpleQueue[Renewed | _Ping | None] = queue.SimpleQueue()
+        self._answered: _Ping = 0
+        self.failing_since: datetime | None = None
+        """Since when beats could not be written."""
+        self.last_beat_at: datetime | None = None
+        self.is_loop_blocked = False
+
+    def changed(self) -> None:
+        """Look again: work began after a pause, or a lease has another length."""
+        self._changed.set()
+        self._changed = anyio.Event()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        renewer = self._store.open_renewer(_interval([self._lease]))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch_deadlines)
+            if renewer is None:
+                await self._beat_on_loop()
+            else:
+                await self._beat_on_thread(renewer, group)
+
+    async def _beat_on_loop(self) -> None:
+        rhythm = _Rhythm(self._store, self._running)
+        while True:
+            with anyio.move_on_after(rhythm.pause()) as elapsed:
+                await self._changed.wait()
+            if not elapsed.cancelled_caught:
+                continue
+            running, sent = rhythm.begin()
+            try:
+                renewed = await self._store.renew([each.renewal() for each in running])
+            except GotasksError as error:
+                self._failed(error)
+            else:
+                self._succeeded(running, renewed, sent)
+                self._stop(renewed)
+
+    async def _beat_on_thread(self, renewer: Renewer, group: anyio.abc.TaskGroup) -> None:
+        limiter = anyio.CapacityLimiter(2)
+        self._closed.clear()
+        try:
+            group.start_soon(self._read_mailbox, limiter)
+            await to_thread.run_sync(
+                self._beat_until_closed, renewer, limiter=limiter, abandon_on_cancel=True
+            )
+        finally:
+            self._closed.set()
+            self._wake.set()
+            self._mailbox.put(None)
+
+    def _beat_until_closed(self, renewer: Renewer) -> None:
+        rhythm = _Rhythm(self._store, self._running)
+        ping = 0
+        try:
+            while not self._closed.is_set():
+                if self._wake.wait(min(rhythm.pause(), _IDLE_SECONDS)):
+                    self._wake.clear()
+                    continue
+                running, sent = rhythm.begin()
+                if not running:
+                    continue
+                self._check_loop(ping, running)
+                try:
+                    renewed = renewer.renew([each.renewal() for each in running])
+                except GotasksError as error:
+                    self._failed(error)
+                else:
+                    self._succeeded(running, renewed, sent)
+                    self._mailbox.put(renewed)
+                ping += 1
+                self._mailbox.put(ping)
+        finally:
+            renewer.close()
+
+    async def _read_mailbox(self, limiter: anyio.CapacityLimiter) -> None:
+        while True:
+            message = await to_thread.run_sync(
+                self._mailbox.get, limiter=limiter, abandon_on_cancel=True
+            )
+            match message:
+                case None:
+                    return
+                case Renewed():
+                    self._stop(message)
+                case ping:
+                    self._answered = ping
+
+    def _check_loop(self, ping: _Ping, running: Sequence[Running]) -> None:
+        blocked = ping > self._answered
+        if blocked and not self.is_loop_blocked:
+            logger.warning(
+                "the event loop has not answered since the last heartbeat; it is blocked by one "
+                "of: %s; make that handler a plain function, it then runs in a thread",
+                ", ".join(sorted({f"{each.task.queue}/{each.task.type}" for each in running})),
+            )
+        self.is_loop_blocked = blocked
+
+    def _succeeded(self, running: Sequence[Running], renewed: Renewed, sent: float) -> None:
+        for each in running:
+            if each.ref.token not in renewed.lost:
+                each.deadline = max(each.deadline, sent + each.lease.total_seconds())
+        self.last_beat_at = self._store.clock.now()
+        if self.failing_since is not None:
+            logger.info("heartbeats are written again")
+            self.failing_since = None
+
+    def _failed(self, error: GotasksError) -> None:
+        if self.failing_since is None:
+            self.failing_since = self._store.clock.now()
+            logger.warning("a heartbeat could not be written, trying on: %s", error)
+
+    def _stop(self, renewed: Renewed) -> None:
+        for token in renewed.lost:
+            if running := self._running.by_token.get(token):
+                running.stop(StopReason.LEASE_LOST)
+        for token in renewed.cancelled:
+            if running := self._running.by_token.get(token):
+                running.stop(StopReason.CANCELLED)
+
+    async def _watch_deadlines(self) -> None:
+        clock = self._store.clock
+        while True:
+            watched = [each for each in self._running.by_token.values() if not each.is_over]
+            earliest = min((each.deadline for each in watched), default=math.inf)
+            with anyio.move_on_after(max(0.0, earliest - clock.monotonic())) as elapsed:
+                await self._changed.wait()
+            if not elapsed.cancelled_caught:
+                continue
+            for each in watched:
+                if each.deadline <= clock.monotonic() and not each.is_over:
+                    logger.error(
+                        "the lease of task %s passed without a renewal, stopping its handler",
+                        each.task.id,
+                        extra={"task_id": str(each.task.id)},
+                    )
+                    each.stop(StopReason.LEASE_LOST)
+
+
+class _Rhythm:
+    """When the next beat is due: a third of the shortest lease after the last one."""
+
+    def __init__(self, store: Store, running: RunningTasks) -> None:
+        self._clock = store.clock
+        self._running = running
+        self._due = math.inf
+
+    def pause(self) -> float:
+        """Tell how many seconds to wait; endless while nothing runs."""
+        leases = [each.lease for each in list(self._running.by_token.values())]
+        if not leases:
+            self._due = math.inf
+            return math.inf
+        now = self._clock.monotonic()
+        self._due = min(self._due, now + _interval(leases).total_seconds())
+        return max(0.0, self._due - now)
+
+    def begin(self) -> tuple[list[Running], float]:
+        """Tell what to renew, and the time before it is sent."""
+        self._due = math.inf
+        return list(self._running.by_token.values()), self._clock.monotonic()
+
+
+def _interval(leases: Sequence[timedelta]) -> timedelta:
+    return min(leases) / _BEATS_PER_LEASE

@@ -1,0 +1,237 @@
+"""A pool of workers over one or several queues: who claims, and who waits for what.
+
+Workers that find nothing wait here. A nudge wakes one of them, a claim that found work
+wakes one more, and while nothing comes a single timer wakes one at each poll, so that an
+idle manager asks the store no more often than its poll says, however many workers it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import anyio
+
+from gotasks_py._scheduling import QueueOrder, Scheduler, Source
+from gotasks_py.backoff import Exponential
+from gotasks_py.errors import StoreError, StoreUnavailableError
+from gotasks_py.policy import QueuePolicy
+from gotasks_py.store import ClaimRequest, Store
+from gotasks_py.task import Task
+
+logger = logging.getLogger("gotasks_py.pool")
+
+_OUTAGE_PAUSE: Final = Exponential(base=timedelta(milliseconds=250), cap=timedelta(seconds=2))
+_POLL_JITTER: Final = 0.1
+# A timer that fires a hair before the server finds the task due would find nothing.
+_TIMER_SLACK_SECONDS: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A task that was claimed, and when on the local monotonic clock the claim was sent."""
+
+    task: Task
+    token: str
+    sent: float
+    queue: QueuePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A claim on its way, or one whose answer never came."""
+
+    request: ClaimRequest
+    at: float
+    source: Source
+
+
+class Pool:
+    """Claims for its workers."""
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sequence[Source],
+        *,
+        size: int,
+        order: QueueOrder,
+        lease: timedelta,
+        poll: timedelta,
+    ) -> None:
+        self._store = store
+        self._scheduler = Scheduler(sources, order)
+        self.size = size
+        self._lease = lease
+        self._poll_seconds = poll.total_seconds()
+        self._waiting: deque[anyio.Event] = deque()
+        self._rescheduled = anyio.Event()
+        self._unanswered: list[_Sent] = []
+        self._failures = 0
+        self._paused_until = -math.inf
+        self.is_stopping = False
+        self.last_claim_at = store.clock.now()
+        self.failing_since: datetime | None = None
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        return self._scheduler.sources
+
+    async def claim(self, owner: str) -> Claimed | None:
+        """Take the next task of the pool's queues; ``None``: there is none, wait."""
+        try:
+            if self._unanswered and (recovered := await self._recover()):
+                return recovered
+            for source in self._scheduler.turns():
+                claimed = await self._claim_from(source, owner)
+                if claimed is not None:
+                    return claimed
+                if self.is_stopping:
+                    break
+        except StoreError as error:
+            self._failed(error)
+        return None
+
+    async def wait(self) -> None:
+        """Wait until there may be work."""
+        if self.is_stopping or any(not source.is_dry for source in self.sources):
+            return
+        event = anyio.Event()
+        self._waiting.append(event)
+        self._reschedule()
+        try:
+            await event.wait()
+        finally:
+            if not event.is_set():
+                self._waiting.remove(event)
+
+    def nudge(self, queue: str, due_at: datetime | None = None) -> None:
+        """Say that a queue has work, now or at a time to come."""
+        for source in self.sources:
+            if source.queue.name != queue:
+                continue
+            ahead = self._seconds_until(due_at)
+            if ahead > 0:
+                source.expect(self._store.clock.monotonic() + ahead + _TIMER_SLACK_SECONDS)
+                self._reschedule()
+            else:
+                source.nudge()
+                self.wake_one()
+
+    def wake_one(self) -> None:
+        """Let one waiting worker look for work."""
+        if self._waiting:
+            self._waiting.popleft().set()
+
+    def stop(self) -> None:
+        """Claim nothing any more, and let waiting workers go home."""
+        self.is_stopping = True
+        while self._waiting:
+            self.wake_one()
+        self._reschedule()
+
+    async def tick(self) -> None:
+        """Wake one worker whenever a dry queue is due for another look."""
+        while not self.is_stopping:
+            rescheduled = self._rescheduled
+            pause = self._next_probe() - self._store.clock.monotonic()
+            with anyio.move_on_after(max(0.0, pause)):
+                await rescheduled.wait()
+                continue
+            self._probe()
+
+    def _next_probe(self) -> float:
+        if not self._waiting:
+            return math.inf
+        return min((each.probe_at for each in self.sources if each.is_dry), default=math.inf)
+
+    def _probe(self) -> None:
+        now = self._store.clock.monotonic()
+        due = [each for each in self.sources if each.is_dry and each.probe_at <= now]
+        for source in due:
+            source.nudge()
+        if due:
+            self.wake_one()
+
+    def _reschedule(self) -> None:
+        self._rescheduled.set()
+        self._rescheduled = anyio.Event()
+
+    def _seconds_until(self, due_at: datetime | None) -> float:
+        if due_at is None:
+            return 0.0
+        return (due_at - self._store.clock.now()).total_seconds()
+
+    async def _claim_from(self, source: Source, owner: str) -> Claimed | None:
+        epoch = source.epoch
+        request = ClaimRequest(
+            queue=source.queue.name,
+            types=source.types,
+            token=uuid.uuid4().hex,
+            owner=owner,
+            lease=self._lease,
+        )
+        sent = _Sent(request, self._store.clock.monotonic(), source)
+        try:
+            task = await self._store.claim(request)
+        except StoreUnavailableError:
+            self._unanswered.append(sent)
+            raise
+        self._succeeded()
+        if task is None:
+            source.ran_dry(epoch, self._store.clock.monotonic(), self._jittered_poll())
+            return None
+        self.wake_one()
+        return _claimed(task, sent)
+
+    async def _recover(self) -> Claimed | None:
+        """Look whether a claim whose answer was lost had taken a task."""
+        while self._unanswered:
+            sent = self._unanswered[0]
+            task = await self._store.find_claimed(sent.request)
+            self._unanswered.remove(sent)
+            self._succeeded()
+            if task is not None:
+                logger.info(
+                    "the answer to a claim was lost, found its task %s",
+                    task.id, extra={"task_id": str(task.id)},
+                )
+                return _claimed(task, sent)
+        return None
+
+    def _failed(self, error: StoreError) -> None:
+        now = self._store.clock.monotonic()
+        if now >= self._paused_until:  # not one of many claims that were under way together
+            self._failures += 1
+        pause = _OUTAGE_PAUSE(self._failures).total_seconds()
+        self._paused_until = now + pause
+        for source in self.sources:
+            source.ran_dry(source.epoch, now, pause)
+            source.probe_at = now + pause
+        if self.failing_since is None:
+            self.failing_since = self._store.clock.now()
+            logger.error("cannot claim tasks, trying on: %s", error)  # noqa: TRY400  - the cause is the store, not this code
+
+    def _succeeded(self) -> None:
+        self.last_claim_at = self._store.clock.now()
+        if self.failing_since is not None:
+            logger.info("claiming again after %d failures", self._failures)
+            self._failures = 0
+            self.failing_since = None
+            for source in self.sources:
+                source.nudge()
+
+    def _jittered_poll(self) -> float:
+        # Only ever longer: a poll is a promise of how seldom an idle manager asks.
+        return self._poll_seconds * (1 + _POLL_JITTER * random.random())  # noqa: S311  - no secret
+
+
+def _claimed(task: Task, sent: _Sent) -> Claimed:
+    return Claimed(task, sent.request.token, sent.at, sent.source.queue)

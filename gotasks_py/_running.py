@@ -1,0 +1,65 @@
+"""The tasks that this manager is running now, and why one should stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, auto
+
+import anyio
+
+from gotasks_py.store import Renewal
+from gotasks_py.task import LeaseRef, Task, TaskId
+
+
+class StopReason(Enum):
+    """Why the engine stops a handler."""
+
+    TIMEOUT = auto()
+    LEASE_LOST = auto()
+    CANCELLED = auto()
+    SHUTDOWN = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One claimed task, from the claim to the recorded outcome.
+
+    ``deadline`` is the end of the lease on the local monotonic clock, counted from before
+    the claim was sent. The heartbeat's thread moves it, so it is only ever assigned.
+    """
+
+    task: Task
+    ref: LeaseRef
+    lease: timedelta
+    deadline: float
+    handler_started: bool = False
+    is_over: bool = False
+    """Whether the handler has ended; what is left is to record the outcome."""
+    stop_reason: StopReason | None = None
+    scope: anyio.CancelScope | None = None
+
+    def stop(self, reason: StopReason) -> None:
+        """Cancel the handler. The first reason counts, but a lost lease beats them all."""
+        if self.is_over:
+            return
+        if self.stop_reason is None or reason is StopReason.LEASE_LOST:
+            self.stop_reason = reason
+        if self.scope is not None:
+            self.scope.cancel()
+
+    def renewal(self) -> Renewal:
+        """Ask for the lease to be renewed."""
+        cancelling = self.stop_reason is StopReason.CANCELLED
+        return Renewal(self.ref, self.lease, cancelling=cancelling)
+
+
+@dataclass(slots=True)
+class RunningTasks:
+    """All of them, by token."""
+
+    by_token: dict[str, Running] = field(default_factory=dict)
+
+    def find(self, task_id: TaskId) -> Running | None:
+        """Tell the running attempt of a task."""
+        return next((each for each in self.by_token.values() if each.task.id == task_id), None)

@@ -1,0 +1,90 @@
+"""In which order a pool asks its queues for work."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from gotasks_py.policy import QueuePolicy
+
+QueueOrder: TypeAlias = Literal["weighted", "strict"]
+
+_MOST_TIMERS: Final = 1000
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One queue as a pool sees it.
+
+    A source that had nothing is *dry* until a nudge or ``probe_at``, a monotonic time. The
+    epoch tells a nudge that came while a claim was under way: that claim's empty answer
+    says nothing about the work that the nudge was for.
+    """
+
+    queue: QueuePolicy
+    types: tuple[str, ...]
+    credit: int = 0
+    epoch: int = 0
+    is_dry: bool = False
+    probe_at: float = -math.inf
+    _timers: list[float] = field(default_factory=list)
+
+    def nudge(self) -> None:
+        """Work may have come."""
+        self.epoch += 1
+        self.is_dry = False
+
+    def expect(self, at: float) -> None:
+        """Work becomes due at this monotonic time."""
+        heapq.heappush(self._timers, at)
+        if len(self._timers) > _MOST_TIMERS:
+            # The farthest is the one that polling can best stand in for.
+            self._timers.remove(max(self._timers))
+            heapq.heapify(self._timers)
+        if self.is_dry:
+            self.probe_at = min(self.probe_at, at)
+
+    def ran_dry(self, epoch: int, now: float, poll: float) -> None:
+        """Note an empty answer to a claim that began in ``epoch``."""
+        if epoch != self.epoch:
+            return
+        while self._timers and self._timers[0] <= now:
+            heapq.heappop(self._timers)
+        self.is_dry = True
+        self.probe_at = min(now + poll, self._timers[0] if self._timers else math.inf)
+
+
+class Scheduler:
+    """Chooses the next queue to claim from, among those that are not dry.
+
+    Weighted: smooth weighted round robin, so that over any stretch each queue with work
+    gets its share of claims and none starves. Strict: the first declared that has work.
+    """
+
+    def __init__(self, sources: Sequence[Source], order: QueueOrder) -> None:
+        self.sources = tuple(sources)
+        self._order = order
+
+    def turns(self) -> Iterator[Source]:
+        """Yield the sources to try, best first, until one has work."""
+        tried: set[int] = set()
+        while True:
+            open_sources = [
+                each for each in self.sources if not each.is_dry and id(each) not in tried
+            ]
+            if not open_sources:
+                return
+            chosen = open_sources[0] if self._order == "strict" else _heaviest(open_sources)
+            tried.add(id(chosen))
+            yield chosen
+
+
+def _heaviest(sources: Sequence[Source]) -> Source:
+    for each in sources:
+        each.credit += each.queue.weight
+    chosen = max(sources, key=lambda each: each.credit)
+    chosen.credit -= sum(each.queue.weight for each in sources)
+    return chosen

@@ -1,0 +1,83 @@
+"""A worker: claim, attempt, again while work comes; then wait for more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from gotasks_py import lifecycle
+from gotasks_py._attempt import AttemptRunner
+from gotasks_py._pool import Claimed, Pool
+from gotasks_py._running import Running, RunningTasks, StopReason
+from gotasks_py._verdict import Retrying, Snoozed
+from gotasks_py.errors import StoreError
+from gotasks_py.handlers import Registry
+from gotasks_py.task import LeaseRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One slot of a pool."""
+
+    owner: str
+    pool: Pool
+    runner: AttemptRunner
+    running: RunningTasks
+    registry: Registry
+    lease: timedelta
+    work_began: Callable[[], None]
+
+    async def run(self) -> None:
+        """Work until the pool stops."""
+        while not self.pool.is_stopping:
+            # A claim under way is never abandoned: the store may have carried it out.
+            with anyio.CancelScope(shield=True):
+                worked = await self._turn()
+            if worked:
+                await checkpoint()
+            else:
+                await self.pool.wait()
+
+    async def _turn(self) -> bool:
+        claimed = await self.pool.claim(self.owner)
+        if claimed is None:
+            return False
+        running = self._running(claimed)
+        was_idle = not self.running.by_token
+        self.running.by_token[claimed.token] = running
+        if was_idle:
+            self.work_began()
+        try:
+            await self._attempt(running, claimed)
+        finally:
+            del self.running.by_token[claimed.token]
+        return True
+
+    def _running(self, claimed: Claimed) -> Running:
+        task = claimed.task
+        ref = LeaseRef(task.id, task.queue, task.lane, claimed.token)
+        deadline = claimed.sent + self.lease.total_seconds()
+        return Running(task, ref, self.lease, deadline)
+
+    async def _attempt(self, running: Running, claimed: Claimed) -> None:
+        clock = self.runner.store.clock
+        handler = self.registry.find(running.task.queue, running.task.type)
+        is_late = running.deadline <= clock.monotonic()
+        if handler is None or is_late or self.pool.is_stopping:
+            await self._hand_back(running)
+            return
+        verdict = await self.runner.run(running, handler, claimed.queue)
+        if isinstance(verdict, Retrying | Snoozed):
+            self.pool.nudge(running.task.queue, clock.now() + verdict.delay)
+
+    async def _hand_back(self, running: Running) -> None:
+        running.stop_reason = StopReason.SHUTDOWN
+        try:
+            await self.runner.settler.settle(running, lifecycle.released(running.ref.token))
+        except StoreError:
+            # Its lease will end, and another worker takes it then.
+            return

@@ -1,0 +1,103 @@
+"""What a handler is given beside its payload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from logging import LoggerAdapter, getLogger
+from typing import TYPE_CHECKING, Protocol
+
+from gotasks_py.task import Lease, Task, TaskId
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+
+class Attempt(Protocol):
+    """The running attempt, as a handler may act on it."""
+
+    async def extend(self, lease: timedelta | None) -> Lease: ...
+
+    async def is_held(self) -> bool: ...
+
+    async def progress(self, progress: object) -> None: ...
+
+    @property
+    def is_stopping(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """The task that a handler is working on, and what it may do to it.
+
+    A handler asks for it by annotating its first parameter.
+    """
+
+    task: Task
+    _attempt: Attempt
+
+    @property
+    def id(self) -> TaskId:
+        """The task's id."""
+        return self.task.id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1. With ``lease.token`` it fences outside systems."""
+        return self.task.attempts
+
+    @property
+    def lease(self) -> Lease:
+        """The lease under which this attempt runs, as it was claimed."""
+        assert self.task.lease is not None  # noqa: S101  - a claim always sets it
+        return self.task.lease
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether a failure now is final."""
+        return self.task.is_last_attempt
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether this attempt was told to stop; sync handlers should look at it."""
+        return self._attempt.is_stopping
+
+    @property
+    def log(self) -> LoggerAdapter[Logger]:
+        """A logger whose records carry the task's id, queue, type and attempt."""
+        return LoggerAdapter(
+            getLogger("gotasks_py.task"),
+            {
+                "task_id": str(self.id),
+                "queue": self.task.queue,
+                "type": self.task.type,
+                "attempt": self.attempt,
+            },
+        )
+
+    async def extend_lease(self, lease: timedelta | None = None) -> Lease:
+        """Keep the task for another ``lease`` from now, and renew to that length from here on.
+
+        Default: the manager's lease. Succeeds after the lease has lapsed as long as nobody
+        took the task over.
+
+        Raises:
+            LeaseLostError: another worker holds the task, or it is finished.
+            ConfigurationError: a lease that is not above zero.
+        """
+        return await self._attempt.extend(lease)
+
+    async def still_mine(self) -> bool:
+        """Ask the store whether this attempt still holds the task."""
+        return await self._attempt.is_held()
+
+    async def progress(self, progress: object) -> None:
+        """Record how far the task has come: any plain data, shown with the task.
+
+        Raises:
+            LeaseLostError: another worker holds the task, or it is finished.
+            PayloadError: data that cannot be stored.
+        """
+        await self._attempt.progress(progress)
+
+

@@ -1,0 +1,152 @@
+"""From a request to a stored task: check everything, settle the policy, insert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from gotasks_py.codec import Codec, codec_for, codec_for_value
+from gotasks_py.errors import (
+    ConfigurationError,
+    DuplicateTaskError,
+    GotasksError,
+    PartialEnqueueError,
+    UnknownQueueError,
+)
+from gotasks_py.handle import TaskHandle
+from gotasks_py.handlers import OnConflict, Registry, TaskType
+from gotasks_py.hooks import HookCaller, TaskEvent
+from gotasks_py.lifecycle import enqueued
+from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name, resolve
+from gotasks_py.store import Store, TaskDocument
+from gotasks_py.task import Task, TaskId
+
+CHUNK: Final = 1000
+"""How many tasks of a bulk enqueue are prepared and sent at a time."""
+
+_METADATA_LIMIT: Final = 64 * 1024
+_ANYTHING: Final[Codec[Any]] = codec_for(Any)
+_METADATA: Final = codec_for(dict[str, Any])
+_NO_POLICY: Final = TaskPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """One request to enqueue a task, as a value that can be composed and passed on."""
+
+    queue: str
+    type: str
+    payload: object
+    policy: TaskPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """Turns requests into stored tasks for one manager."""
+
+    store: Store
+    queues: Mapping[str, QueuePolicy]
+    registry: Registry
+    defaults: Defaults
+    payload_limit: int
+    hooks: HookCaller
+
+    async def enqueue(
+        self, request: Enqueue, task_type: TaskType[Any, Any] | None, on_conflict: OnConflict
+    ) -> TaskHandle[Any]:
+        """Store one task; see ``Manager.enqueue``."""
+        if on_conflict not in {"raise", "return"}:
+            msg = f"on_conflict must be 'raise' or 'return', not {on_conflict!r}"
+            raise ConfigurationError(msg)
+        document = self._document(request, task_type)
+        try:
+            await self.store.insert(document)
+        except DuplicateTaskError as error:
+            if on_conflict == "raise" or error.existing_id is None:
+                raise
+            return self.handle(error.existing_id, request.queue, request.type, task_type)
+        await self._announce(document)
+        return self.handle(document["_id"], request.queue, request.type, task_type)
+
+    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
+        """Store many tasks; see ``Manager.enqueue_many``."""
+        handles: list[TaskHandle[Any] | None] = []
+        failures: dict[int, GotasksError] = {}
+        for chunk in _chunks(requests):
+            stored = await self._enqueue_chunk(chunk, len(handles), failures)
+            handles.extend(stored)
+        if failures:
+            raise PartialEnqueueError(
+                [None if handle is None else handle.id for handle in handles], failures
+            )
+        return [handle for handle in handles if handle is not None]
+
+    def handle(
+        self, task_id: TaskId, queue: str, name: str, task_type: TaskType[Any, Any] | None = None
+    ) -> TaskHandle[Any]:
+        """Make a handle for a stored task, typed where its type is known."""
+        known = task_type or self._known_type(queue, name)
+        codec = _ANYTHING if known is None else known.result_codec
+        return TaskHandle(task_id, queue, name, self.store, codec)
+
+    async def _enqueue_chunk(
+        self, chunk: Sequence[Enqueue], start: int, failures: dict[int, GotasksError]
+    ) -> list[TaskHandle[Any] | None]:
+        documents: dict[int, TaskDocument] = {}
+        for index, request in enumerate(chunk):
+            try:
+                documents[index] = self._document(request, None)
+            except GotasksError as error:
+                failures[start + index] = error
+        indexes = list(documents)
+        refused = await self.store.insert_many(list(documents.values()))
+        for position, error in refused.items():
+            failures[start + indexes[position]] = error
+            del documents[indexes[position]]
+        for document in documents.values():
+            await self._announce(document)
+        return [
+            self.handle(documents[index]["_id"], request.queue, request.type)
+            if index in documents
+            else None
+            for index, request in enumerate(chunk)
+        ]
+
+    def _document(
+        self, request: Enqueue, task_type: TaskType[Any, Any] | None
+    ) -> TaskDocument:
+        queue = self.queues.get(request.queue)
+        if queue is None:
+            raise UnknownQueueError(request.queue, list(self.queues))
+        check_name("type", request.type)
+        policy = request.policy or _NO_POLICY
+        known = task_type or self._known_type(request.queue, request.type)
+        codec = codec_for_value(request.payload) if known is None else known.payload_codec
+        now = self.store.clock.now()
+        fields = {
+            "_id": self.store.new_id(),
+            "queue": request.queue,
+            "type": request.type,
+            "payload": codec.encode(request.payload, limit=self.payload_limit),
+            **resolve(policy, queue, self.defaults, now),
+        }
+        if policy.metadata:
+            fields["metadata"] = _METADATA.encode(
+                policy.metadata, limit=_METADATA_LIMIT, what="metadata"
+            )
+        return enqueued(fields, now=now)
+
+    def _known_type(self, queue: str, name: str) -> TaskType[Any, Any] | None:
+        handler = self.registry.find(queue, name)
+        return None if handler is None else handler.task_type
+
+    async def _announce(self, document: TaskDocument) -> None:
+        await self.hooks.call("on_enqueue", TaskEvent(task=Task.from_document(document)))
+
+
+def _chunks(requests: Iterable[Enqueue]) -> Iterator[list[Enqueue]]:
+    iterator = iter(requests)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk

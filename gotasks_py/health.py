@@ -1,0 +1,33 @@
+"""Whether a manager does its work: proven by recent claims and heartbeats, not by uptime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopHealth:
+    """One background loop: how often it crashed, and its crash if it has not recovered."""
+
+    restarts: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How a manager is doing.
+
+    ``ok`` is true when ``reasons`` is empty. ``last_claim_at`` is when the store last
+    answered a claim, ``last_beat_at`` when it last took a heartbeat; both in store time.
+    """
+
+    ok: bool
+    reasons: Sequence[str]
+    is_running: bool
+    running_tasks: int = 0
+    workers: int = 0
+    last_claim_at: datetime | None = None
+    last_beat_at: datetime | None = None
+    loops: Mapping[str, LoopHealth] = field(default_factory=dict)

@@ -1,0 +1,123 @@
+"""What users may watch (hooks) and wrap (middleware)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias
+
+import anyio
+
+from gotasks_py.context import TaskContext
+from gotasks_py.errors import ConfigurationError
+from gotasks_py.task import Task
+
+logger = logging.getLogger("gotasks_py.hooks")
+
+HOOK_TIMEOUT: Final = timedelta(seconds=10)
+"""How long an async hook may take before it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEvent:
+    """What a hook is told.
+
+    ``task`` is the task as it was claimed or found. ``error`` is set where an attempt
+    failed, ``delay`` where it will be retried, ``result`` where it succeeded, and
+    ``duration`` where a handler ran.
+    """
+
+    task: Task
+    error: BaseException | None = None
+    result: object = None
+    delay: timedelta | None = None
+    duration: timedelta | None = None
+
+
+Hook: TypeAlias = Callable[[TaskEvent], Awaitable[None] | None]
+"""A function of one event, sync (and quick) or async."""
+
+HookName: TypeAlias = Literal[
+    "on_enqueue",
+    "on_claim",
+    "before_handle",
+    "after_handle",
+    "before_retry",
+    "on_done",
+    "on_dead",
+    "on_cancelled",
+    "on_lease_lost",
+]
+
+Middleware: TypeAlias = Callable[[TaskContext, Callable[[], Awaitable[object]]], Awaitable[object]]
+"""Wraps the execution of a handler: ``async def (ctx, call_next) -> result``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Functions that watch tasks. They can change nothing and break nothing.
+
+    A hook that tells of an outcome is called after the outcome was recorded, never for
+    one that was refused because the lease was lost. What a hook raises is logged.
+
+    Attributes:
+        on_enqueue: The task was stored.
+        on_claim: This manager took the task.
+        before_handle: The handler is about to start.
+        after_handle: The handler ended, in any way, and the outcome was recorded.
+        before_retry: The attempt failed; the task will run again after ``delay``.
+        on_done: The task succeeded.
+        on_dead: The task became a dead letter, also when the janitor found it.
+        on_cancelled: The task was cancelled.
+        on_lease_lost: Another worker took the task over; nothing was recorded.
+    """
+
+    on_enqueue: Hook | None = None
+    on_claim: Hook | None = None
+    before_handle: Hook | None = None
+    after_handle: Hook | None = None
+    before_retry: Hook | None = None
+    on_done: Hook | None = None
+    on_dead: Hook | None = None
+    on_cancelled: Hook | None = None
+    on_lease_lost: Hook | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                msg = f"hook {name} must be a function of one event, not {hook!r}"
+                raise ConfigurationError(msg)
+
+
+class HookCaller:
+    """Calls hooks so that whatever they do stays theirs."""
+
+    def __init__(self, hooks: Sequence[Hooks]) -> None:
+        self._hooks = tuple(hooks)
+
+    async def call(self, name: HookName, event: TaskEvent) -> None:
+        """Call every hook of that name, in the order they were given."""
+        for hooks in self._hooks:
+            hook: Hook | None = getattr(hooks, name)
+            if hook is not None:
+                await _call(name, hook, event)
+
+
+async def _call(name: str, hook: Hook, event: TaskEvent) -> None:
+    with anyio.move_on_after(HOOK_TIMEOUT.total_seconds(), shield=True) as scope:
+        try:
+            answer = hook(event)
+            if inspect.isawaitable(answer):
+                await answer
+        except anyio.get_cancelled_exc_class():
+            if scope.cancel_called:
+                raise
+            logger.exception("hook %s failed on task %s", name, event.task.id)
+        except BaseException:  # a hook can break nothing, whatever it raises
+            logger.exception("hook %s failed on task %s", name, event.task.id)
+    if scope.cancelled_caught:
+        logger.error("hook %s took over %s on task %s", name, HOOK_TIMEOUT, event.task.id)

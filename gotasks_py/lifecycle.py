@@ -1,0 +1,454 @@
+"""Every change of a task's state, each stated once as plain data.
+
+Rules of this file: all transitions live here and nowhere else; it knows no database and
+reads no clock. A transition is a :class:`Patch`: for each field an expression over the
+document as it was. Stores do not list fields; they evaluate the expressions (memstore) or
+render them for the server (mongostore). Time is symbolic (:class:`Now`), so that the store
+that applies a patch is the one that reads the clock.
+
+``due_at`` exists exactly while a claim may take the task: pending from ``run_at`` on, and
+running with attempts left from the end of the lease on. A running task that may not be
+claimed again carries ``reap_at`` instead, for the janitor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from gotasks_py.task import Status
+
+ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
+    {
+        Status.PENDING: frozenset({Status.RUNNING, Status.CANCELLED}),
+        Status.RUNNING: frozenset(
+            # running to running is a reclaim: the lease lapsed and attempts are left
+            {Status.RUNNING, Status.PENDING, Status.DONE, Status.DEAD, Status.CANCELLED}
+        ),
+        Status.DONE: frozenset(),
+        Status.DEAD: frozenset({Status.PENDING}),
+        Status.CANCELLED: frozenset(),
+    }
+)
+
+MAX_ERRORS: Final = 20
+"""How many error entries a task keeps; the oldest make room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value taken as it is, whatever it looks like."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the document as it was, by dotted path; absent stays absent."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A field that counts; anything but a number counts as 0."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The store's time, plus a span."""
+
+    plus: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The store's time plus as many milliseconds as a field says."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A number moved by a constant, never below 0."""
+
+    number: Number
+    plus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Pieces of text joined; a field that is not text reads as ``?``."""
+
+    pieces: tuple[str | Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A document made of named expressions."""
+
+    fields: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A list field with one more entry, cut to its latest ``keep``."""
+
+    path: str
+    entry: Expression
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """How many entries a list field loses when one is appended: 0 or 1."""
+
+    path: str
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A counting field plus another expression that is a number."""
+
+    number: Number
+    plus: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """No value: the field goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """The field holds something."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The field holds just this value."""
+
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """One number is not below another."""
+
+    left: Sum | Number
+    right: Number
+
+
+Condition: TypeAlias = Has | Equals | AtLeast
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """One expression or another, by what the document was."""
+
+    condition: Condition
+    then: Expression
+    otherwise: Expression
+
+
+Expression: TypeAlias = (
+    Value
+    | Field
+    | Number
+    | Now
+    | Later
+    | Sum
+    | Text
+    | Record
+    | Appended
+    | Overflow
+    | Added
+    | Removed
+    | If
+)
+
+REMOVED: Final = Removed()
+NOW: Final = Now()
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A transition: which documents it applies to, and what each field becomes.
+
+    ``source`` is the status that the document must have (``None``: the store's filter
+    says it all, as for a claim). ``cancel_requested`` tells whether a request to cancel
+    must be there, must not be, or does not matter (``None``).
+    """
+
+    target: Status
+    changes: Mapping[str, Expression]
+    source: Status | None = Status.RUNNING
+    cancel_requested: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an error entry will say; the time is added by the store."""
+
+    attempt: int
+    worker: str
+    kind: str
+    message: str
+    traceback: str | None = None
+
+
+def is_claimable(due_at: datetime | None, now: datetime) -> bool:
+    """Whether a claim may take the task: the one rule, for pending and lapsed alike."""
+    return due_at is not None and due_at <= now
+
+
+def enqueued(fields: Mapping[str, object], *, now: datetime) -> dict[str, object]:
+    """Make the document of a new task. Inserts cannot ask the server for its time."""
+    return {
+        "lane": 0,
+        "status": Status.PENDING.value,
+        "attempts": 0,
+        "interruptions": 0,
+        "errors": [],
+        "errors_dropped": 0,
+        "created_at": now,
+        "updated_at": now,
+        **fields,
+    }
+
+
+def claimed(*, token: str, owner: str, lease: timedelta) -> Patch:
+    """Hand the task to one worker: an attempt begins under a fresh lease.
+
+    Taking over a lapsed lease leaves a trace of the worker that held it.
+    """
+    until = Now(lease)
+    last = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
+    lapsed = Equals("status", Status.RUNNING)
+    return Patch(
+        Status.RUNNING,
+        {
+            "status": Value(Status.RUNNING.value),
+            "attempts": Sum(Number("attempts"), 1),
+            "lease": Record(
+                {
+                    "token": Value(token),
+                    "owner": Value(owner),
+                    "until": until,
+                    "due_at": Field("due_at"),
+                }
+            ),
+            "due_at": If(last, REMOVED, until),
+            "reap_at": If(last, until, REMOVED),
+            "started_at": NOW,
+            "updated_at": NOW,
+            "errors": If(lapsed, _lapse_appended(), Field("errors")),
+            "errors_dropped": If(lapsed, _dropped(), Field("errors_dropped")),
+        },
+        source=None,
+    )
+
+
+def extended(lease: timedelta) -> Patch:
+    """Keep a running task for another ``lease`` from now."""
+    until = Now(lease)
+    return Patch(
+        Status.RUNNING,
+        {
+            "lease.until": until,
+            "due_at": If(Has("reap_at"), REMOVED, until),
+            "reap_at": If(Has("reap_at"), until, REMOVED),
+        },
+    )
+
+
+def progressed(progress: object) -> Patch:
+    """Note how far a running task has come."""
+    return Patch(Status.RUNNING, {"progress": Value(progress), "updated_at": NOW})
+
+
+def completed(token: str, result: object) -> Patch:
+    """End in success."""
+    outcome = REMOVED if result is None else Value(result)
+    return _settled(Status.DONE, token, {**_finished(), "result": outcome})
+
+
+def retried(token: str, failure: Failure, delay: timedelta) -> Patch:
+    """Fail an attempt and run again after ``delay``."""
+    return _settled(
+        Status.PENDING, token, {**_failed(failure), "run_at": Now(delay), "due_at": Now(delay)}
+    )
+
+
+def died(token: str, failure: Failure) -> Patch:
+    """Fail for good: the task becomes a dead letter."""
+    return _settled(Status.DEAD, token, {**_failed(failure), **_finished()})
+
+
+def snoozed(token: str, delay: timedelta) -> Patch:
+    """Run again after ``delay`` as if this attempt had not been."""
+    return _settled(
+        Status.PENDING,
+        token,
+        {
+            "attempts": Sum(Number("attempts"), -1),
+            "run_at": Now(delay),
+            "due_at": Now(delay),
+        },
+    )
+
+
+def released(token: str) -> Patch:
+    """Hand a claimed task back at once; the attempt does not count, the interruption does."""
+    return _settled(
+        Status.PENDING,
+        token,
+        {
+            "attempts": Sum(Number("attempts"), -1),
+            "interruptions": Sum(Number("interruptions"), 1),
+            "due_at": NOW,
+        },
+    )
+
+
+def cancelled(token: str) -> Patch:
+    """End a running task that was asked to stop; nothing else of it is recorded."""
+    return _settled(Status.CANCELLED, token, _finished(), cancel_requested=True)
+
+
+def withdrawn() -> Patch:
+    """Cancel a task that is not running."""
+    return Patch(
+        Status.CANCELLED,
+        {
+            "status": Value(Status.CANCELLED.value),
+            "due_at": REMOVED,
+            "cancel_requested_at": NOW,
+            "updated_at": NOW,
+            **_finished(),
+        },
+        source=Status.PENDING,
+    )
+
+
+def cancel_requested() -> Patch:
+    """Ask the worker of a running task to stop it; from here on nobody reclaims it."""
+    return Patch(
+        Status.RUNNING,
+        {
+            "cancel_requested_at": NOW,
+            "due_at": REMOVED,
+            "reap_at": Field("lease.until"),
+            "updated_at": NOW,
+        },
+        cancel_requested=False,
+    )
+
+
+def reaped() -> Patch:
+    """End a running task whose lease lapsed and that may not be claimed again."""
+    asked = Has("cancel_requested_at")
+    return Patch(
+        Status.DEAD,
+        {
+            "status": If(asked, Value(Status.CANCELLED.value), Value(Status.DEAD.value)),
+            "errors": If(asked, Field("errors"), _lapse_appended()),
+            "errors_dropped": If(asked, Field("errors_dropped"), _dropped()),
+            "lease": REMOVED,
+            "reap_at": REMOVED,
+            "updated_at": NOW,
+            **_finished(),
+        },
+    )
+
+
+def requeued(*, fresh_lifetime: bool) -> Patch:
+    """Bring a dead letter back: attempts start over, its history and its key come along."""
+    lifetime = If(Has("ttl_ms"), Later("ttl_ms"), Field("expires_at"))
+    return Patch(
+        Status.PENDING,
+        {
+            "status": Value(Status.PENDING.value),
+            "attempts": Value(0),
+            "run_at": NOW,
+            "due_at": NOW,
+            "unique_key": Field("released_key"),
+            "released_key": REMOVED,
+            "result": REMOVED,
+            "progress": REMOVED,
+            "retry_until": REMOVED,
+            "finished_at": REMOVED,
+            "settle_token": REMOVED,
+            "updated_at": NOW,
+            "expires_at": lifetime if fresh_lifetime else Field("expires_at"),
+        },
+        source=Status.DEAD,
+    )
+
+
+def _settled(
+    target: Status,
+    token: str,
+    changes: Mapping[str, Expression],
+    *,
+    cancel_requested: bool = False,
+) -> Patch:
+    ended: dict[str, Expression] = {
+        "status": Value(target.value),
+        "lease": REMOVED,
+        "due_at": REMOVED,
+        "reap_at": REMOVED,
+        # Tells a write whose reply was lost, when it is tried again, that it had succeeded.
+        "settle_token": Value(token),
+        "updated_at": NOW,
+    }
+    return Patch(target, {**ended, **changes}, cancel_requested=cancel_requested)
+
+
+def _finished() -> Mapping[str, Expression]:
+    return {
+        "finished_at": NOW,
+        "unique_key": REMOVED,
+        "released_key": If(Has("unique_key"), Field("unique_key"), Field("released_key")),
+    }
+
+
+def _failed(failure: Failure) -> Mapping[str, Expression]:
+    entry = Record(
+        {
+            "at": NOW,
+            "attempt": Value(failure.attempt),
+            "worker": Value(failure.worker),
+            "kind": Value(failure.kind),
+            "message": Value(failure.message),
+            "traceback": Value(failure.traceback),
+        }
+    )
+    return {"errors": Appended("errors", entry, MAX_ERRORS), "errors_dropped": _dropped()}
+
+
+def _lapse_appended() -> Appended:
+    entry = Record(
+        {
+            "at": NOW,
+            "attempt": Number("attempts"),
+            "worker": Text((Field("lease.owner"),)),
+            "kind": Value("lease_expired"),
+            "message": Text(("lease of ", Field("lease.owner"), " expired")),
+            "traceback": Value(None),
+        }
+    )
+    return Appended("errors", entry, MAX_ERRORS)
+
+
+def _dropped() -> Expression:
+    return Added(Number("errors_dropped"), Overflow("errors", MAX_ERRORS))

@@ -1,0 +1,330 @@
+"""What applies to a task, and where it comes from.
+
+The order is task, then type (the handler's options), then queue, then manager. It is
+resolved here and nowhere else: :func:`resolve` when the task is enqueued, for what is
+stored with it, and :func:`attempt_policy` when it runs, for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from gotasks_py import backoff as backoffs
+from gotasks_py.backoff import Backoff, Exponential
+from gotasks_py.clock import truncated
+from gotasks_py.errors import ConfigurationError
+from gotasks_py.task import Task
+
+MAX_NAME: Final = 200
+MAX_ATTEMPTS: Final = 1_000_000_000
+_PRIORITIES: Final = range(-(2**31), 2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """Declares a queue, and what holds for its tasks unless they say otherwise.
+
+    ``ttl`` (how long after ``run_at`` a task is kept; ``None`` or zero: for ever),
+    ``max_attempts``, ``timeout`` and ``backoff`` are recorded in the store with the first
+    declaration; every later one must agree. ``weight`` (this queue's share of claims among
+    the queues that share a pool) and ``workers`` (a pool of its own of that size) concern
+    this manager alone.
+
+    Raises:
+        ConfigurationError: a name that is not 1-200 printable characters or starts with
+            ``$``, a negative time, fewer than one attempt, a custom backoff callable.
+    """
+
+    name: str
+    ttl: timedelta | None = field(default=None, kw_only=True)
+    max_attempts: int | None = field(default=None, kw_only=True)
+    timeout: timedelta | None = field(default=None, kw_only=True)
+    backoff: Backoff | None = field(default=None, kw_only=True)
+    weight: int = field(default=1, kw_only=True)
+    workers: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.name)
+        if self.ttl is not None:
+            check_duration("ttl", self.ttl, minimum=timedelta(0))
+        _check_attempts(self.max_attempts)
+        _check_timeout(self.timeout)
+        if self.backoff is not None:
+            backoffs.to_document(self.backoff)
+        check_count("weight", self.weight)
+        if self.workers is not None:
+            check_count("workers", self.workers)
+
+    def registered(self) -> dict[str, object]:
+        """Describe what the store records of this queue, as plain data."""
+        return {
+            "ttl_ms": _milliseconds(self.ttl) or None,
+            "max_attempts": self.max_attempts,
+            "timeout_ms": _milliseconds(self.timeout),
+            "backoff": None if self.backoff is None else backoffs.to_document(self.backoff),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPolicy:
+    """How one task is to be treated; what is left out comes from its queue or manager.
+
+    Attributes:
+        run_at: Not before this time; aware. Default: now.
+        delay: Not before this span from now; instead of ``run_at``.
+        max_attempts: How often the handler may be started; 1 means at most once, ever.
+        unique_key: At most one active task of its queue holds a key; it is free again
+            when the task is final.
+        priority: Higher goes first, default 0.
+        timeout: How long one attempt may take.
+        backoff: ``Fixed``, ``Linear``, ``Exponential`` or ``Fibonacci``.
+        retry_until: No retry starts after this time; a timedelta counts from now.
+        tags: Words to find the task by.
+        metadata: Plain data that travels with the task.
+    """
+
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    max_attempts: int | None = None
+    unique_key: str | None = None
+    priority: int = 0
+    timeout: timedelta | None = None
+    backoff: Backoff | None = None
+    retry_until: datetime | timedelta | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.run_at is not None and self.delay is not None:
+            msg = "give run_at or delay, not both"
+            raise ConfigurationError(msg)
+        if self.run_at is not None:
+            _check_moment("run_at", self.run_at)
+        if self.delay is not None:
+            check_duration("delay", self.delay, minimum=timedelta(0))
+        _check_attempts(self.max_attempts)
+        if self.unique_key is not None:
+            check_name("unique key", self.unique_key)
+        _check_priority(self.priority)
+        _check_timeout(self.timeout)
+        if self.backoff is not None:
+            backoffs.to_document(self.backoff)
+        _check_retry_until(self.retry_until)
+        _check_tags(self.tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a manager applies where neither the task, its type nor its queue decides."""
+
+    max_attempts: int = 3
+    timeout: timedelta | None = None
+    backoff: Backoff = field(default_factory=Exponential)
+
+    def __post_init__(self) -> None:
+        _check_attempts(self.max_attempts)
+        _check_timeout(self.timeout)
+        if not callable(self.backoff):
+            msg = f"backoff must be callable as (attempt, error) -> timedelta, not {self.backoff!r}"
+            raise ConfigurationError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypePolicy:
+    """What a handler applies to tasks of its type.
+
+    ``give_up_on``: exceptions that make the task a dead letter at once. ``retry_on``: when
+    given, all others do. An exception that matches both is given up on.
+    """
+
+    timeout: timedelta | None = None
+    backoff: Backoff | None = None
+    retry_on: tuple[type[BaseException], ...] | None = None
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_timeout(self.timeout)
+
+    def is_retryable(self, error: BaseException) -> bool:
+        """Whether another attempt makes sense after this error."""
+        if isinstance(error, self.give_up_on):
+            return False
+        return self.retry_on is None or isinstance(error, self.retry_on)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptPolicy:
+    """What holds for one attempt of one task."""
+
+    timeout: timedelta | None
+    backoff: Backoff
+    fallback: Backoff
+
+
+def resolve(
+    policy: TaskPolicy, queue: QueuePolicy, defaults: Defaults, now: datetime
+) -> dict[str, object]:
+    """Settle everything that is stored with a task when it is enqueued at ``now``.
+
+    Raises:
+        ConfigurationError: a time beyond what a date can hold.
+    """
+    run_at = _utc(policy.run_at) if policy.run_at else _after(now, policy.delay)
+    fields: dict[str, object] = {
+        "priority": policy.priority,
+        "run_at": run_at,
+        # Never before now, so that new work lands above what claims have already passed.
+        "due_at": max(run_at, now),
+        "max_attempts": policy.max_attempts or queue.max_attempts or defaults.max_attempts,
+        "tags": list(policy.tags),
+    }
+    optional = {
+        "unique_key": policy.unique_key,
+        "timeout_ms": _milliseconds(policy.timeout),
+        "backoff": policy.backoff and backoffs.to_document(policy.backoff),
+        "retry_until": _moment(policy.retry_until, now),
+        "ttl_ms": _milliseconds(queue.ttl) or None,
+        "expires_at": _after(run_at, queue.ttl) if queue.ttl else None,
+    }
+    return fields | {name: value for name, value in optional.items() if value is not None}
+
+
+def attempt_policy(
+    task: Task, kind: TypePolicy, queue: QueuePolicy, defaults: Defaults
+) -> AttemptPolicy:
+    """Settle what holds for one attempt of a task."""
+    stored = task.backoff and backoffs.from_document(task.backoff)
+    return AttemptPolicy(
+        timeout=task.timeout or kind.timeout or queue.timeout or defaults.timeout,
+        backoff=stored or kind.backoff or queue.backoff or defaults.backoff,
+        fallback=Exponential(),
+    )
+
+
+def check_name(what: str, name: object) -> None:
+    """Refuse a name that could not be used everywhere: indexes, URLs, terminals.
+
+    Raises:
+        ConfigurationError: not 1-200 printable characters, or it starts with ``$``.
+    """
+    if not isinstance(name, str):
+        msg = f"a {what} must be a string, not {name!r}"
+        raise ConfigurationError(msg)
+    if not name.strip() or name != name.strip() or len(name) > MAX_NAME:
+        shown = name if len(name) <= MAX_NAME else f"{name[:20]}… ({len(name)} characters)"
+        msg = (
+            f"a {what} must have 1 to {MAX_NAME} characters and no space at its ends, not {shown!r}"
+        )
+        raise ConfigurationError(msg)
+    if not name.isprintable() or name.startswith("$"):
+        msg = f"a {what} must be printable and must not start with '$', not {name!r}"
+        raise ConfigurationError(msg)
+
+
+def check_duration(
+    what: str, value: object, *, minimum: timedelta, maximum: timedelta | None = None
+) -> None:
+    """Refuse what is not a timedelta within bounds.
+
+    Raises:
+        ConfigurationError: naming the bound that was missed.
+    """
+    if not isinstance(value, timedelta):
+        msg = f"{what} must be a timedelta, not {value!r}"
+        raise ConfigurationError(msg)
+    if value < minimum:
+        msg = f"{what} must be at least {minimum}, not {value}"
+        raise ConfigurationError(msg)
+    if maximum is not None and value > maximum:
+        msg = f"{what} must be at most {maximum}, not {value}"
+        raise ConfigurationError(msg)
+
+
+def check_count(what: str, value: object) -> None:
+    """Refuse what is not a whole number from 1 up.
+
+    Raises:
+        ConfigurationError: otherwise.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        msg = f"{what} must be a whole number from 1 up, not {value!r}"
+        raise ConfigurationError(msg)
+
+
+def _check_attempts(value: int | None) -> None:
+    if value is None:
+        return
+    check_count("max_attempts", value)
+    if value > MAX_ATTEMPTS:
+        msg = f"max_attempts must be at most {MAX_ATTEMPTS}, not {value}"
+        raise ConfigurationError(msg)
+
+
+def _check_timeout(value: timedelta | None) -> None:
+    if value is not None:
+        check_duration("timeout", value, minimum=timedelta(milliseconds=1))
+
+
+def _check_moment(what: str, value: object) -> None:
+    if not isinstance(value, datetime):
+        msg = f"{what} must be an aware datetime, not {value!r}"
+        raise ConfigurationError(msg)
+    if value.utcoffset() is None:
+        msg = (
+            f"{what} must be an aware datetime, {value} has no time zone; "
+            "use datetime.now(UTC) or replace(tzinfo=...)"
+        )
+        raise ConfigurationError(msg)
+
+
+def _check_priority(value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value not in _PRIORITIES:
+        msg = f"priority must be a whole number of 32 bits, not {value!r}"
+        raise ConfigurationError(msg)
+
+
+def _check_retry_until(value: datetime | timedelta | None) -> None:
+    if isinstance(value, timedelta):
+        check_duration("retry_until", value, minimum=timedelta(0))
+    elif value is not None:
+        _check_moment("retry_until", value)
+
+
+def _check_tags(tags: Sequence[str]) -> None:
+    if isinstance(tags, str):
+        msg = f"tags must be a sequence of strings, not the string {tags!r}"
+        raise ConfigurationError(msg)
+    for tag in tags:
+        check_name("tag", tag)
+
+
+def _milliseconds(value: timedelta | None) -> int | None:
+    # Rounded up: a timeout of 0.4 ms must not become none at all.
+    return None if value is None else -(-value // timedelta(milliseconds=1))
+
+
+def _after(moment: datetime, span: timedelta | None) -> datetime:
+    if span is None:
+        return moment
+    try:
+        return truncated(moment + span)
+    except OverflowError:
+        msg = f"{span} from {moment:%Y-%m-%d} is beyond the year 9999"
+        raise ConfigurationError(msg) from None
+
+
+def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | None:
+    if isinstance(value, timedelta):
+        return _after(now, value)
+    return _utc(value) if value else None
+
+
+def _utc(moment: datetime) -> datetime:
+    try:
+        return truncated(moment.astimezone(UTC))
+    except OverflowError:
+        msg = f"{moment} is beyond the years 1 to 9999 in UTC"
+        raise ConfigurationError(msg) from None

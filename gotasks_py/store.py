@@ -1,0 +1,202 @@
+"""What the engine asks of a store, and the contract that each store keeps.
+
+**Fencing.** Every write to a running task names the token of its claim
+(:class:`~gotasks_py.task.LeaseRef`) and changes nothing unless the task is running under
+that token. Expiry alone does not forbid it: finishing late but unreclaimed is a success.
+
+**Time.** Due times and leases are judged by the store's clock at the moment of the write.
+
+**Unique keys.** Within a queue, at most one task that is not final holds a key; the store
+enforces it in the same write that makes the task active.
+
+**Errors.** Driver errors never leave a store: :class:`~gotasks_py.errors.StoreError`
+when the database refuses, :class:`~gotasks_py.errors.StoreUnavailableError` when trying
+again may help. After the latter a write may or may not have happened; every method here
+may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from gotasks_py.clock import Clock
+from gotasks_py.errors import GotasksError
+from gotasks_py.lifecycle import Patch
+from gotasks_py.policy import QueuePolicy
+from gotasks_py.task import LeaseRef, Task, TaskId
+
+TaskDocument: TypeAlias = dict[str, object]
+"""A task as it is inserted: every stored field, its id under ``_id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """Who claims what: one lane of one queue, and the types that have a handler."""
+
+    queue: str
+    types: tuple[str, ...]
+    token: str
+    owner: str
+    lease: timedelta
+    lane: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A lease to renew. ``cancelling`` says that the request to cancel is known already."""
+
+    ref: LeaseRef
+    lease: timedelta
+    cancelling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The exceptions of a renewal: everything else was renewed."""
+
+    lost: frozenset[str] = field(default_factory=frozenset)
+    """Tokens under which no task is running any more."""
+    cancelled: frozenset[str] = field(default_factory=frozenset)
+    """Tokens whose task was asked to stop; their leases were renewed too."""
+
+
+class Renewer(Protocol):
+    """Renews leases with blocking calls from a thread, on a connection of its own."""
+
+    def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        """Renew many leases in one write; see :meth:`Store.renew`."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connection."""
+        ...
+
+
+class Store(Protocol):
+    """Keeps tasks and queue policies. See the module's contract."""
+
+    @property
+    def clock(self) -> Clock:
+        """The store's time."""
+        ...
+
+    def new_id(self) -> TaskId:
+        """Make an id for a task that is about to be inserted."""
+        ...
+
+    def parse_id(self, value: object) -> TaskId:
+        """Read an id or its text form.
+
+        Raises:
+            TaskNotFoundError: no task can have such an id.
+        """
+        ...
+
+    async def open(self) -> None:
+        """Make the store usable: check the server, ensure indexes. May be called often.
+
+        Raises:
+            ConfigurationError: the server, the connection or the event loop is unfit.
+            StoreError: the database refused.
+            StoreUnavailableError: the database did not answer.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give up connections that the store made itself."""
+        ...
+
+    async def register_queue(self, policy: QueuePolicy) -> None:
+        """Record a queue at its first declaration.
+
+        Raises:
+            QueueConflictError: it is recorded with other values.
+        """
+        ...
+
+    async def set_queue_policy(self, policy: QueuePolicy) -> None:
+        """Record other values for a queue, on purpose."""
+        ...
+
+    async def queues(self) -> Mapping[str, Mapping[str, object]]:
+        """Tell the recorded policy of each queue."""
+        ...
+
+    async def insert(self, document: TaskDocument) -> None:
+        """Store a new task. Inserting the same ``_id`` again is not a duplicate.
+
+        Raises:
+            DuplicateTaskError: another active task of the queue holds the unique key.
+            StoreUnavailableError: with ``task_id``; the task may exist.
+        """
+        ...
+
+    async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
+        """Store new tasks, each on its own; tell the failures by index."""
+        ...
+
+    async def claim(self, request: ClaimRequest) -> Task | None:
+        """Take the first task that is due, by priority, then due time, then id.
+
+        The state, the attempt, the lease and the token change in one write. ``None``:
+        nothing is due. A task of another type is never touched.
+        """
+        ...
+
+    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+        """Look for the task of a claim whose reply was lost."""
+        ...
+
+    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+        """Apply a patch to a running task; ``False`` if the fence refused it.
+
+        A patch that ends the attempt and is applied again counts as applied.
+        """
+        ...
+
+    async def is_held(self, ref: LeaseRef) -> bool:
+        """Tell whether the task is still running under this token."""
+        ...
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        """Renew many leases, each to its own length from now, in one write.
+
+        A lapsed lease that nobody took over is renewed as well.
+        """
+        ...
+
+    def open_renewer(self, timeout: timedelta) -> Renewer | None:
+        """Offer renewals to another thread, each bounded by ``timeout``.
+
+        ``None``: no thread can reach this store; renewals then run on the event loop.
+        """
+        ...
+
+    async def get(self, task_id: TaskId) -> Task | None:
+        """Read one task."""
+        ...
+
+    async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
+        """Apply a patch to a task in the patch's source state, whoever holds it.
+
+        ``None``: there is no such task in that state.
+
+        Raises:
+            DuplicateTaskError: the patch takes a unique key that another task holds.
+        """
+        ...
+
+    async def delete(self, task_id: TaskId) -> bool:
+        """Remove a task in any state; a worker that runs it loses its lease."""
+        ...
+
+    async def reap(self, limit: int) -> Sequence[Task]:
+        """End up to ``limit`` running tasks whose lease lapsed and that have no attempts left."""
+        ...
+
+    def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
+        """List the dead letters of now, of one queue or type or of all, oldest first."""
+        ...

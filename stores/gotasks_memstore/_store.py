@@ -1,0 +1,275 @@
+"""The store in memory: a dictionary of documents under one lock."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gotasks_memstore._expressions import apply, field, has
+from gotasks_py.clock import Clock, SystemClock
+from gotasks_py.errors import (
+    DuplicateTaskError,
+    GotasksError,
+    QueueConflictError,
+    TaskNotFoundError,
+)
+from gotasks_py.lifecycle import Patch, claimed, extended, is_claimable, reaped
+from gotasks_py.policy import QueuePolicy
+from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Store, TaskDocument
+from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
+
+_HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
+
+
+class MemStore:
+    """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
+
+    For tests and for trying things out: everything is gone with the process. Give
+    ``clock=VirtualClock()`` from :mod:`gotasks_py.testing` to let virtual time drive due
+    times and leases. Safe to use from several threads.
+    """
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._tasks: dict[TaskId, TaskDocument] = {}
+        self._queues: dict[str, dict[str, object]] = {}
+        self._lock = threading.RLock()
+        self._ids = int.from_bytes(os.urandom(8), "big") << 32
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def new_id(self) -> TaskId:
+        with self._lock:
+            self._ids += 1
+            return f"{self._ids:024x}"
+
+    def parse_id(self, value: object) -> TaskId:
+        if not _HEX_ID.fullmatch(str(value)):
+            raise TaskNotFoundError(value)
+        return str(value)
+
+    async def open(self) -> None:
+        """Do nothing: memory is always there."""
+
+    async def aclose(self) -> None:
+        """Do nothing: the tasks stay readable."""
+
+    async def register_queue(self, policy: QueuePolicy) -> None:
+        declared = policy.registered()
+        with self._lock:
+            recorded = self._queues.setdefault(policy.name, declared)
+        differing = {
+            name: (recorded.get(name), value)
+            for name, value in declared.items()
+            if recorded.get(name) != value
+        }
+        if differing:
+            raise QueueConflictError(policy.name, differing)
+
+    async def set_queue_policy(self, policy: QueuePolicy) -> None:
+        self._queues[policy.name] = policy.registered()
+
+    async def queues(self) -> Mapping[str, Mapping[str, object]]:
+        return copy.deepcopy(self._queues)
+
+    async def insert(self, document: TaskDocument) -> None:
+        with self._lock:
+            self._purge()
+            self._check_key(document)
+            self._tasks.setdefault(_id(document), copy.deepcopy(document))
+
+    async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
+        failures: dict[int, GotasksError] = {}
+        for index, document in enumerate(documents):
+            try:
+                await self.insert(document)
+            except DuplicateTaskError as error:
+                failures[index] = error
+        return failures
+
+    async def claim(self, request: ClaimRequest) -> Task | None:
+        patch = claimed(token=request.token, owner=request.owner, lease=request.lease)
+        with self._lock:
+            now = self._clock.now()
+            due = [document for document in self._lane(request) if _is_due(document, now)]
+            if not due:
+                return None
+            return self._apply(min(due, key=_claim_order), patch)
+
+    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+        with self._lock:
+            for document in self._lane(request):
+                if field(document, "lease.token") == request.token:
+                    return _read(document)
+        return None
+
+    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+        with self._lock:
+            self._purge()
+            document = self._tasks.get(ref.id)
+            if document is None:
+                return False
+            if _is_held(document, ref) and _fits(document, patch):
+                self._apply(document, patch)
+                return True
+            return "settle_token" in patch.changes and document.get("settle_token") == ref.token
+
+    async def is_held(self, ref: LeaseRef) -> bool:
+        with self._lock:
+            document = self._tasks.get(ref.id)
+            return document is not None and _is_held(document, ref)
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        return self._renew(renewals)
+
+    def open_renewer(self, timeout: timedelta) -> Renewer | None:
+        del timeout
+        # Only the system's clock can be read outside the event loop.
+        return _MemRenewer(self) if isinstance(self._clock, SystemClock) else None
+
+    async def get(self, task_id: TaskId) -> Task | None:
+        with self._lock:
+            self._purge()
+            document = self._tasks.get(task_id)
+            return None if document is None else _read(document)
+
+    async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
+        with self._lock:
+            self._purge()
+            document = self._tasks.get(task_id)
+            if document is None or not _fits(document, patch):
+                return None
+            return self._apply(document, patch)
+
+    async def delete(self, task_id: TaskId) -> bool:
+        with self._lock:
+            return self._tasks.pop(task_id, None) is not None
+
+    async def reap(self, limit: int) -> Sequence[Task]:
+        with self._lock:
+            now = self._clock.now()
+            lapsed = [
+                document
+                for document in self._tasks.values()
+                if isinstance(at := document.get("reap_at"), datetime) and at <= now
+            ]
+            return [self._apply(document, reaped()) for document in lapsed[:limit]]
+
+    async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
+        with self._lock:
+            self._purge()
+            tasks = [Task.from_document(document) for document in self._tasks.values()]
+        dead = [
+            task
+            for task in tasks
+            if task.status is Status.DEAD
+            and queue in {None, task.queue}
+            and type in {None, task.type}
+        ]
+        for task in sorted(dead, key=lambda task: task.finished_at or EPOCH):
+            yield task.id
+
+    def _renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        lost, asked = set[str](), set[str]()
+        with self._lock:
+            self._purge()
+            for renewal in renewals:
+                ref = renewal.ref
+                document = self._tasks.get(ref.id)
+                if document is None or not _is_held(document, ref):
+                    lost.add(ref.token)
+                    continue
+                self._apply(document, extended(renewal.lease))
+                if has(document, "cancel_requested_at"):
+                    asked.add(ref.token)
+        return Renewed(frozenset(lost), frozenset(asked))
+
+    def _lane(self, request: ClaimRequest) -> Iterator[TaskDocument]:
+        self._purge()
+        for document in self._tasks.values():
+            if (
+                document.get("queue") == request.queue
+                and document.get("lane") == request.lane
+                and document.get("type") in request.types
+            ):
+                yield document
+
+    def _apply(self, document: TaskDocument, patch: Patch) -> Task:
+        changed = apply(patch, document, self._clock.now())
+        if changed.get("unique_key") != document.get("unique_key"):
+            self._check_key(changed)
+        self._tasks[_id(changed)] = changed
+        return _read(changed)
+
+    def _check_key(self, document: TaskDocument) -> None:
+        key = document.get("unique_key")
+        if not isinstance(key, str):
+            return
+        for other in self._tasks.values():
+            same = other.get("unique_key") == key and other.get("queue") == document.get("queue")
+            if same and other["_id"] != document["_id"]:
+                raise DuplicateTaskError(str(document["queue"]), key, _id(other))
+
+    def _purge(self) -> None:
+        """Do what the TTL monitor of a server does, at every look."""
+        now = self._clock.now()
+        gone = [
+            task_id
+            for task_id, document in self._tasks.items()
+            if isinstance(at := document.get("expires_at"), datetime) and at <= now
+        ]
+        for task_id in gone:
+            del self._tasks[task_id]
+
+
+class _MemRenewer:
+    def __init__(self, store: MemStore) -> None:
+        self._store = store
+
+    def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        return self._store._renew(renewals)  # noqa: SLF001  - the two are one module's
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def _id(document: TaskDocument) -> TaskId:
+    return str(document["_id"])
+
+
+def _read(document: TaskDocument) -> Task:
+    return Task.from_document(copy.deepcopy(document))
+
+
+def _is_due(document: TaskDocument, now: datetime) -> bool:
+    due_at = document.get("due_at")
+    return isinstance(due_at, datetime) and is_claimable(due_at, now)
+
+
+def _claim_order(document: TaskDocument) -> tuple[int, datetime, str]:
+    task = Task.from_document(document)
+    assert task.due_at is not None  # noqa: S101  - only due tasks are put in order
+    return (-task.priority, task.due_at, str(task.id))
+
+
+def _is_held(document: TaskDocument, ref: LeaseRef) -> bool:
+    return (
+        document.get("status") == Status.RUNNING and field(document, "lease.token") == ref.token
+    )
+
+
+def _fits(document: TaskDocument, patch: Patch) -> bool:
+    if patch.source is not None and document.get("status") != patch.source:
+        return False
+    asked = has(document, "cancel_requested_at")
+    return patch.cancel_requested is None or patch.cancel_requested == asked
+
+
+_: type[Store] = MemStore

@@ -1,0 +1,60 @@
+"""An estimate of the server's clock, for what an insert must stamp itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from gotasks_py.clock import truncated
+from gotasks_py.errors import ConfigurationError
+
+_MAX_AGE_SECONDS: Final = 300.0
+_MAX_STEP_SECONDS: Final = 1.0
+
+
+class ServerClock:
+    """The server's time, carried forward by this machine's monotonic clock.
+
+    A step of the local wall clock does not move it. What does not show on the monotonic
+    clock (a suspended machine) shows as a difference between the two, and makes the
+    estimate stale, as does age.
+    """
+
+    def __init__(self) -> None:
+        self._server: datetime | None = None
+        self._monotonic = 0.0
+        self._wall = 0.0
+
+    def now(self) -> datetime:
+        if self._server is None:
+            msg = "the server's time is not known before the store is opened: await store.open()"
+            raise ConfigurationError(msg)
+        elapsed = time.monotonic() - self._monotonic
+        return truncated(self._server + timedelta(seconds=elapsed))
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the estimate should be made anew."""
+        if self._server is None:
+            return True
+        elapsed = time.monotonic() - self._monotonic
+        stepped = abs(time.time() - self._wall - elapsed) > _MAX_STEP_SECONDS
+        return stepped or elapsed > _MAX_AGE_SECONDS
+
+    async def refresh(
+        self, hello: Callable[[], Awaitable[Mapping[str, object]]]
+    ) -> Mapping[str, object]:
+        """Ask the server for its time, and take half the round trip off."""
+        before = time.monotonic()
+        answer = await hello()
+        after = time.monotonic()
+        server = answer.get("localTime")
+        if isinstance(server, datetime):
+            self._server = server + timedelta(seconds=(after - before) / 2)
+            self._monotonic, self._wall = after, time.time()
+        return answer

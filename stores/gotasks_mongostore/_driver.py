@@ -1,0 +1,172 @@
+"""Connections: which client serves which event loop, process and thread.
+
+The only file that knows the driver's client classes. A store made from a URI opens a
+client of its own in each event loop and process that it is used in; a client that the
+user made serves the loop and the process that it was first used in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from anyio.lowlevel import current_token
+from bson.codec_options import CodecOptions, DatetimeConversion
+from pymongo import AsyncMongoClient, MongoClient, ReadPreference
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from gotasks_mongostore._failures import translated
+from gotasks_py.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorClient
+
+Document: TypeAlias = dict[str, object]
+# Motor's client is known by its shape: Motor itself is an optional dependency.
+Client: TypeAlias = "AsyncMongoClient[Any] | AsyncIOMotorClient[Any]"
+
+_DRIVER_NAME: Final = "gotasks_py"
+# Whatever a URI or another program wrote: majority, from the primary, and dates and text
+# that a hand has spoilt read as something instead of failing the query.
+_CODEC: Final = CodecOptions[Document](
+    tz_aware=True,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    unicode_decode_error_handler="replace",
+)
+_MAJORITY_WRITES: Final = WriteConcern(w="majority")
+_MAJORITY_READS: Final = ReadConcern("majority")
+
+
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """The database and the collections of a namespace, as one event loop uses them."""
+
+    database: AsyncDatabase[Document]
+    tasks: AsyncCollection[Document]
+    queues: AsyncCollection[Document]
+    place: tuple[int, object]
+    """The process and the event loop."""
+
+
+class Connection:
+    """Hands out the collections for the event loop that asks."""
+
+    def __init__(self, source: Client | str, database: str, namespace: str) -> None:
+        self._source = source
+        self._database = database
+        self._namespace = namespace
+        self._own: AsyncMongoClient[Document] | None = None
+        self._collections: Collections | None = None
+        if not isinstance(source, str):
+            _check_client(source)
+
+    @property
+    def is_open_here(self) -> bool:
+        """Whether this event loop and process have been served before."""
+        return self._collections is not None and self._collections.place == _place()
+
+    def collections(self) -> Collections:
+        """Tell the collections, with a client of this event loop.
+
+        Raises:
+            ConfigurationError: the user's client belongs to another loop or process, or
+                the event loop is not asyncio's.
+        """
+        place = _place()
+        if self._collections is None or self._collections.place != place:
+            self._collections = self._opened(place)
+        return self._collections
+
+    def blocking_tasks(self, timeout: timedelta) -> tuple[MongoClient[Document], Collection[Document]] | None:
+        """Open a blocking client beside this one; ``None`` if that cannot be done."""
+        limit = max(1, round(timeout / timedelta(milliseconds=1)))
+        limits: dict[str, Any] = {
+            "serverSelectionTimeoutMS": limit,
+            "connectTimeoutMS": limit,
+            "maxPoolSize": 2,
+        }
+        if isinstance(self._source, str):
+            client = MongoClient[Document](self._source, **limits)
+        else:
+            settings = _settings_of(self._source)
+            if settings is None:
+                return None
+            client = MongoClient[Document](**{**settings, **limits})
+        database = client.get_database(
+            self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
+        )
+        return client, database[self._namespace]
+
+    async def aclose(self) -> None:
+        """Close the client that this store opened itself."""
+        own, self._own, self._collections = self._own, None, None
+        if own is not None:
+            await own.close()
+
+    def _opened(self, place: tuple[int, object]) -> Collections:
+        if isinstance(self._source, str):
+            with translated("read the URI"):
+                self._own = AsyncMongoClient[Document](self._source, appname=_DRIVER_NAME)
+            client = self._own
+        else:
+            self._check_place(place)
+            client = cast("AsyncMongoClient[Document]", self._source)  # Motor's calls are alike
+        database = client.get_database(
+            self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
+        )
+        return Collections(
+            database, database[self._namespace], database[f"{self._namespace}_queues"], place
+        )
+
+    def _check_place(self, place: tuple[int, object]) -> None:
+        if self._collections is None:
+            return
+        what = "process" if self._collections.place[0] != place[0] else "event loop"
+        msg = (
+            f"this store's client was first used in another {what}, and a client serves one; "
+            "make the client and the store where they are used, or give the store a URI: it "
+            "then opens a client for each"
+        )
+        raise ConfigurationError(msg)
+
+
+def _place() -> tuple[int, object]:
+    token = current_token()
+    if "asyncio" not in token.backend_class.__module__:
+        msg = (
+            "MongoStore needs an asyncio event loop, which is what MongoDB's driver runs on; "
+            "run the program with asyncio (or anyio's default backend), or use MemStore"
+        )
+        raise ConfigurationError(msg)
+    return os.getpid(), token.native_token
+
+
+def _check_client(client: object) -> None:
+    if isinstance(client, AsyncMongoClient) or _is_motor(client):
+        return
+    msg = (
+        "MongoStore needs a pymongo.AsyncMongoClient, a motor AsyncIOMotorClient or a URI, "
+        f"not {type(client).__module__}.{type(client).__qualname__}"
+    )
+    raise ConfigurationError(msg)
+
+
+def _is_motor(client: object) -> bool:
+    return type(client).__module__.startswith("motor.") and hasattr(client, "delegate")
+
+
+def _settings_of(client: object) -> Mapping[str, Any] | None:
+    # PyMongo offers no public way to copy a client; it keeps the arguments it was made
+    # with. Where a release stops doing so, heartbeats run on the event loop instead.
+    made_by = client.delegate if _is_motor(client) else client  # type: ignore[attr-defined]  # Motor's wrapped client
+    settings = getattr(made_by, "_init_kwargs", None)
+    if not isinstance(settings, dict):
+        return None
+    return {name: value for name, value in settings.items() if name != "io_loop"}

@@ -1,0 +1,74 @@
+"""Turns the driver's errors into the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pymongo.errors import (
+    ConfigurationError as DriverConfigurationError,
+)
+from pymongo.errors import (
+    ConnectionFailure,
+    ExecutionTimeout,
+    InvalidName,
+    InvalidURI,
+    OperationFailure,
+    PyMongoError,
+    WTimeoutError,
+)
+
+from gotasks_py.errors import (
+    ConfigurationError,
+    StoreError,
+    StorePermissionError,
+    StoreUnavailableError,
+)
+from gotasks_py.task import TaskId
+
+_PERMISSION_CODES: Final = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, AtlasError
+_PASSING: Final = (ConnectionFailure, ExecutionTimeout, WTimeoutError)
+_PASSING_LABELS: Final = ("RetryableWriteError", "TransientTransactionError")
+
+
+@contextmanager
+def translated(action: str, *, task_id: TaskId | None = None) -> Iterator[None]:
+    """Raise the library's errors for what the driver raises while doing ``action``."""
+    try:
+        yield
+    except (InvalidURI, InvalidName, DriverConfigurationError) as error:
+        msg = f"cannot {action}: {error}"
+        raise ConfigurationError(msg) from error
+    except PyMongoError as error:
+        raise failure(action, error, task_id=task_id) from error
+
+
+def failure(action: str, error: PyMongoError, *, task_id: TaskId | None = None) -> StoreError:
+    """Choose the library's error for one of the driver's."""
+    if is_passing(error):
+        msg = (
+            f"the database did not answer, could not {action}: {_first_line(error)}; "
+            "check that it runs and that the URI names it"
+        )
+        return StoreUnavailableError(msg, task_id=task_id)
+    if isinstance(error, OperationFailure) and error.code in _PERMISSION_CODES:
+        msg = (
+            f"the database refused to {action}: {_first_line(error)}; check user, password and "
+            "authSource, and give the user the role readWrite on this database"
+        )
+        return StorePermissionError(msg)
+    return StoreError(f"the database could not {action}: {_first_line(error)}")
+
+
+def is_passing(error: PyMongoError) -> bool:
+    """Whether trying again may succeed."""
+    if isinstance(error, _PASSING) or error.timeout:
+        return True
+    return any(error.has_error_label(label) for label in _PASSING_LABELS)
+
+
+def _first_line(error: PyMongoError) -> str:
+    text = str(error)
+    # Server selection repeats every server's state; the first clause says what happened.
+    return text.partition(", Timeout:")[0].partition(", full error:")[0][:500]

@@ -1,0 +1,126 @@
+"""The conditions under which the library touches a task, each with the index that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from gotasks_py.lifecycle import Patch
+from gotasks_py.store import ClaimRequest, Renewal
+from gotasks_py.task import LeaseRef, Status, TaskId
+
+Filter: TypeAlias = dict[str, object]
+
+CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
+_SKEW: Final = timedelta(seconds=1)
+
+
+def due(request: ClaimRequest) -> Filter:
+    """Match tasks that a claim may take; index ``claim``."""
+    return {
+        **_lane(request),
+        "due_at": {"$exists": True},
+        "$expr": {"$lte": ["$due_at", "$$NOW"]},
+    }
+
+
+def due_from(request: ClaimRequest, priority: int, low_water: datetime) -> Filter:
+    """Match what :func:`due` does, but pass over the entries that claims have taken already.
+
+    Taken entries stay in the index as tombstones until the storage engine cleans up;
+    without the bound each claim walks over all of them (measured: 4 times the CPU per
+    claim after 20 000 claims on MongoDB 6.0).
+    """
+    return {**due(request), "due_at": {"$gte": low_water}, "priority": {"$gte": priority}}
+
+
+def claimed_under(request: ClaimRequest, now: datetime) -> list[tuple[Filter, str]]:
+    """Match the running task of a claim's token, by each index that may hold it."""
+    window = {"$gt": now - _SKEW, "$lt": now + request.lease + _SKEW}
+    held = {"lease.token": request.token, "status": Status.RUNNING.value}
+    return [
+        ({**_lane(request), "due_at": window, **held}, "claim"),
+        ({"queue": request.queue, "lane": request.lane, "reap_at": window, **held}, "reap"),
+    ]
+
+
+def held(ref: LeaseRef) -> Filter:
+    """Match the task while its lease is ours: the fence; index ``_id_``."""
+    return {
+        "_id": ref.id,
+        "queue": ref.queue,
+        "lane": ref.lane,
+        "status": Status.RUNNING.value,
+        "lease.token": ref.token,
+    }
+
+
+def held_for(ref: LeaseRef, patch: Patch) -> Filter:
+    """Match the task while it is ours and the patch applies."""
+    return held(ref) | _asked_to_cancel(patch)
+
+
+def settled_under(ref: LeaseRef) -> Filter:
+    """Match the task whose last attempt was ended under this token; index ``_id_``."""
+    return {"_id": ref.id, "queue": ref.queue, "lane": ref.lane, "settle_token": ref.token}
+
+
+def in_source_of(patch: Patch, task_id: TaskId) -> Filter:
+    """Match a task in the state that a patch starts from; index ``_id_``."""
+    matched: Filter = {"_id": task_id}
+    if patch.source is not None:
+        matched["status"] = patch.source.value
+    return matched | _asked_to_cancel(patch)
+
+
+def held_any(renewals: Iterable[Renewal], *, unless_asked: bool) -> Filter:
+    """Match the tasks of many leases; index ``_id_``."""
+    refs = [renewal.ref for renewal in renewals]
+    matched: Filter = {
+        "_id": {"$in": [ref.id for ref in refs]},
+        "queue": {"$in": sorted({ref.queue for ref in refs})},
+        "lane": {"$in": sorted({ref.lane for ref in refs})},
+        "status": Status.RUNNING.value,
+        # Ids and tokens are not paired up: a token is fresh, so it is on its own task only.
+        "lease.token": {"$in": [ref.token for ref in refs]},
+    }
+    return matched | ({"cancel_requested_at": None} if unless_asked else {})
+
+
+def lapsed() -> Filter:
+    """Match running tasks whose lease lapsed and that may not be claimed; index ``reap``."""
+    return {
+        "reap_at": {"$exists": True},
+        "$expr": {"$lte": ["$reap_at", "$$NOW"]},
+        "status": Status.RUNNING.value,
+    }
+
+
+def dead(queue: str | None, task_type: str | None) -> Filter:
+    """Match the dead letters that exist when the query begins; index ``dead``."""
+    named = {"queue": queue, "type": task_type}
+    return {
+        "status": Status.DEAD.value,
+        **{name: value for name, value in named.items() if value is not None},
+        "$expr": {"$lte": ["$finished_at", "$$NOW"]},
+    }
+
+
+def key_holder(document: Mapping[str, object]) -> Filter:
+    """Match the active task that holds a document's unique key; index ``unique``."""
+    return {name: document.get(name) for name in ("queue", "lane", "unique_key")}
+
+
+def _lane(request: ClaimRequest) -> Filter:
+    return {
+        "queue": request.queue,
+        "lane": request.lane,
+        "type": {"$in": list(request.types)},
+    }
+
+
+def _asked_to_cancel(patch: Patch) -> Filter:
+    if patch.cancel_requested is None:
+        return {}
+    return {"cancel_requested_at": {"$ne": None} if patch.cancel_requested else None}

@@ -1,0 +1,128 @@
+"""The indexes of the task collection, each with the query that it serves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import OperationFailure
+
+from gotasks_py.errors import ConfigurationError
+
+logger = logging.getLogger("gotasks_py.mongostore")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index: its keys in order, and its options."""
+
+    name: str
+    keys: tuple[tuple[str, int], ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _while_present(path: str) -> Mapping[str, Any]:
+    return {"partialFilterExpression": {path: {"$exists": True}}}
+
+
+INDEXES: Final = (
+    # Claims, by queue, lane and type in strict order. Only live work is in it.
+    Index(
+        "claim",
+        (("queue", 1), ("lane", 1), ("type", 1), ("priority", -1), ("due_at", 1), ("_id", 1)),
+        _while_present("due_at"),
+    ),
+    # The janitor: running tasks that nobody may claim again, by the end of their lease.
+    Index("reap", (("reap_at", 1),), _while_present("reap_at")),
+    # Unique keys. The field is there only while the task is active.
+    Index(
+        "unique",
+        (("queue", 1), ("lane", 1), ("unique_key", 1)),
+        {"unique": True, **_while_present("unique_key")},
+    ),
+    # Retention. Tasks without a lifetime cost it nothing.
+    Index("ttl", (("expires_at", 1),), {"expireAfterSeconds": 0, **_while_present("expires_at")}),
+    # Dead letters of a queue or a type, oldest first.
+    Index(
+        "dead",
+        (("queue", 1), ("type", 1), ("finished_at", 1)),
+        {"partialFilterExpression": {"status": "dead"}},
+    ),
+)
+
+_COMPARED: Final = ("unique", "expireAfterSeconds", "partialFilterExpression")
+
+
+async def ensure_indexes(
+    database: AsyncDatabase[dict[str, object]], collection: AsyncCollection[dict[str, object]]
+) -> None:
+    """Make the indexes that are missing. Safe to run on many processes at once.
+
+    Raises:
+        ConfigurationError: an index of that name exists and means something else.
+    """
+    existing = await collection.index_information()
+    for index in INDEXES:
+        found = existing.get(index.name)
+        if found is None:
+            await _create(collection, index)
+        else:
+            await _reconcile(database, collection, index, found)
+
+
+async def _create(collection: AsyncCollection[dict[str, object]], index: Index) -> None:
+    try:
+        await collection.create_index(list(index.keys), name=index.name, **dict(index.options))
+    except OperationFailure as error:
+        if error.code not in {85, 86}:  # IndexOptionsConflict, IndexKeySpecsConflict
+            raise
+        msg = (
+            f"index {index.name!r} {dict(index.keys)} of collection {collection.full_name} cannot "
+            f"be made beside an existing index: {error.details and error.details.get('errmsg')}; "
+            "drop that one, or give the store another namespace="
+        )
+        raise ConfigurationError(msg) from error
+
+
+async def _reconcile(
+    database: AsyncDatabase[dict[str, object]],
+    collection: AsyncCollection[dict[str, object]],
+    index: Index,
+    found: Mapping[str, object],
+) -> None:
+    wanted = {"key": list(index.keys), **{name: index.options.get(name) for name in _COMPARED}}
+    actual = {"key": _keys(found), **{name: found.get(name) for name in _COMPARED}}
+    differing = {name for name in wanted if wanted[name] != actual[name]}
+    if not differing:
+        return
+    if differing == {"expireAfterSeconds"}:
+        seconds = index.options["expireAfterSeconds"]
+        logger.warning(
+            "index %r of %s expires after %s s, changing it to %s s",
+            index.name, collection.full_name, actual["expireAfterSeconds"], seconds,
+        )
+        await database.command(
+            "collMod",
+            collection.name,
+            index={"name": index.name, "expireAfterSeconds": seconds},
+        )
+        return
+    shown = "; ".join(
+        f"{name}: found {actual[name]!r}, needed {wanted[name]!r}" for name in sorted(differing)
+    )
+    msg = (
+        f"index {index.name!r} of collection {collection.full_name} is not the library's "
+        f"({shown}); drop it, or give the store another namespace="
+    )
+    raise ConfigurationError(msg)
+
+
+def _keys(found: Mapping[str, object]) -> list[tuple[str, int]]:
+    keys = found.get("key")
+    if not isinstance(keys, list):
+        return []
+    return [(name, int(direction)) for name, direction in keys]

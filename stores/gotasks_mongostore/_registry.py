@@ -1,0 +1,59 @@
+"""The recorded policy of each queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pymongo import ReturnDocument
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import DuplicateKeyError
+
+from gotasks_mongostore._driver import Document
+from gotasks_py.errors import QueueConflictError
+from gotasks_py.policy import QueuePolicy
+
+
+async def register(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
+    declared = policy.registered()
+    recorded = await _first_declared(queues, policy.name, declared)
+    differing = {
+        name: (recorded.get(name), value)
+        for name, value in declared.items()
+        if recorded.get(name) != value
+    }
+    if differing:
+        raise QueueConflictError(policy.name, differing)
+
+
+async def replace(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
+    update = {"$set": policy.registered(), "$currentDate": {"updated_at": True}}
+    await queues.update_one({"_id": policy.name}, update, upsert=True)
+
+
+async def recorded(queues: AsyncCollection[Document]) -> Mapping[str, Mapping[str, object]]:
+    found = await queues.find({}).to_list(None)
+    return {
+        str(document["_id"]): {
+            name: value for name, value in document.items() if name not in {"_id", "updated_at"}
+        }
+        for document in found
+    }
+
+
+async def _first_declared(
+    queues: AsyncCollection[Document], name: str, declared: Mapping[str, object]
+) -> Mapping[str, object]:
+    found = await queues.find_one({"_id": name})
+    if found is not None:
+        return found
+    try:
+        found = await queues.find_one_and_update(
+            {"_id": name},
+            {"$setOnInsert": {**declared, "updated_at": datetime.now(UTC)}},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+    except DuplicateKeyError:  # another process inserted between the look and the write
+        found = await queues.find_one({"_id": name})
+    return found or declared

@@ -1,0 +1,106 @@
+"""Renders lifecycle patches as aggregation pipelines for the server.
+
+Everything that comes from a user passes through ``$literal``: in a pipeline update a value
+such as ``"$lease.token"`` would otherwise be read as a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TypeAlias, assert_never
+
+from gotasks_py.lifecycle import (
+    Added,
+    Appended,
+    AtLeast,
+    Condition,
+    Equals,
+    Expression,
+    Field,
+    Has,
+    If,
+    Later,
+    Now,
+    Number,
+    Overflow,
+    Patch,
+    Record,
+    Removed,
+    Sum,
+    Text,
+    Value,
+)
+
+Pipeline: TypeAlias = list[Mapping[str, object]]
+
+
+def render(patch: Patch) -> Pipeline:
+    """Write a patch as one ``$set`` stage, in which all fields read the document as it was."""
+    return [{"$set": {path: _render(each) for path, each in patch.changes.items()}}]
+
+
+def _render(expression: Expression) -> object:  # noqa: C901, PLR0911, PLR0912  - one case per kind of expression
+    match expression:
+        case Value(value):
+            return {"$literal": value}
+        case Field(path):
+            return f"${path}"
+        case Number() | Sum():
+            return _number(expression)
+        case Now(plus):
+            return {"$add": ["$$NOW", _milliseconds(plus)]} if plus else "$$NOW"
+        case Later(path):
+            return {"$add": ["$$NOW", _number(Number(path))]}
+        case Text(pieces):
+            return {"$concat": [_text(piece) for piece in pieces]}
+        case Record(fields):
+            return {name: _render(each) for name, each in fields.items()}
+        case Appended(path, entry, keep):
+            grown = {"$concatArrays": [_entries(path), [_render(entry)]]}
+            return {"$slice": [grown, -keep]}
+        case Overflow(path, keep):
+            return {"$cond": [{"$gte": [{"$size": _entries(path)}, keep]}, 1, 0]}
+        case Added(number, plus):
+            return {"$add": [_number(number), _render(plus)]}
+        case Removed():
+            return "$$REMOVE"
+        case If(condition, then, otherwise):
+            return {"$cond": [_condition(condition), _render(then), _render(otherwise)]}
+        case _:
+            assert_never(expression)
+
+
+def _condition(condition: Condition) -> object:
+    match condition:
+        case Has(path):
+            return {"$gt": [f"${path}", None]}
+        case Equals(path, value):
+            return {"$eq": [f"${path}", {"$literal": value}]}
+        case AtLeast(left, right):
+            return {"$gte": [_number(left), _number(right)]}
+        case _:
+            assert_never(condition)
+
+
+def _number(expression: Number | Sum) -> object:
+    if isinstance(expression, Sum):
+        return {"$max": [0, {"$add": [_number(expression.number), expression.plus]}]}
+    field = f"${expression.path}"
+    # Only int and long: what else a hand could have written would fail $add for every claim.
+    return {"$cond": [{"$in": [{"$type": field}, ["int", "long"]]}, field, 0]}
+
+
+def _text(piece: str | Field) -> object:
+    if isinstance(piece, str):
+        return {"$literal": piece}
+    field = f"${piece.path}"
+    return {"$cond": [{"$eq": [{"$type": field}, "string"]}, field, "?"]}
+
+
+def _entries(path: str) -> object:
+    return {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
+
+
+def _milliseconds(span: timedelta) -> int:
+    return round(span / timedelta(milliseconds=1))

@@ -1,0 +1,304 @@
+"""The store on MongoDB: one document per task, one write per change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Final
+
+import anyio
+import pymongo
+from bson import ObjectId
+from bson.errors import InvalidId
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from gotasks_mongostore import _filters as filters
+from gotasks_mongostore import _inserts, _registry, _renewal
+from gotasks_mongostore._clock import ServerClock
+from gotasks_mongostore._driver import Client, Collections, Connection
+from gotasks_mongostore._failures import translated
+from gotasks_mongostore._indexes import ensure_indexes
+from gotasks_mongostore._low_water import Bound, LowWater
+from gotasks_mongostore._render import render
+from gotasks_py.clock import Clock
+from gotasks_py.errors import (
+    ConfigurationError,
+    DuplicateTaskError,
+    GotasksError,
+    StoreError,
+    TaskNotFoundError,
+)
+from gotasks_py.lifecycle import Patch, claimed, reaped
+from gotasks_py.policy import QueuePolicy, check_duration, check_name
+from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Store, TaskDocument
+from gotasks_py.task import LeaseRef, Task, TaskId
+
+logger = logging.getLogger("gotasks_py.mongostore")
+
+_WIRE_VERSION_5_0: Final = 13
+_PROJECT_ID: Final = {"_id": 1}
+
+
+class MongoStore:
+    """Keeps tasks in a MongoDB collection, one document each.
+
+    ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
+    ended Motor's life on 14 May 2026; prefer PyMongo's) or a URI. A store made from a URI
+    may be used from several event loops and after a fork; one made from a client belongs
+    to the loop and process that the client is first used in. Tasks live in the collection
+    ``namespace``, queue policies in ``{namespace}_queues``. Majority read and write
+    concern and primary reads are pinned, whatever the URI says.
+
+    ``operation_timeout`` bounds each operation, retries included; default 20 s.
+
+    Raises:
+        ConfigurationError: another kind of client, an illegal name, a time out of bounds.
+    """
+
+    def __init__(
+        self,
+        client: Client | str,
+        *,
+        database: str,
+        namespace: str = "tasks",
+        operation_timeout: timedelta = timedelta(seconds=20),
+    ) -> None:
+        check_name("database name", database)
+        check_name("namespace", namespace)
+        check_duration("operation_timeout", operation_timeout, minimum=timedelta(milliseconds=10))
+        self._connection = Connection(client, database, namespace)
+        self._timeout_seconds = operation_timeout.total_seconds()
+        self._server_clock = ServerClock()
+        self._low_water = LowWater(self._server_clock.monotonic)
+        self._opened_for: object = None
+        self._opening: tuple[object, anyio.Lock] | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        uri: str,
+        *,
+        database: str,
+        namespace: str = "tasks",
+        operation_timeout: timedelta = timedelta(seconds=20),
+    ) -> MongoStore:
+        """Make a store from a URI and open it.
+
+        Raises:
+            ConfigurationError: the URI cannot be read, or the server is older than 5.0.
+            StoreUnavailableError: no server answered within the URI's
+                ``serverSelectionTimeoutMS`` or ``operation_timeout``.
+            StorePermissionError: the login was refused, or the user may not write.
+        """
+        store = cls(
+            uri, database=database, namespace=namespace, operation_timeout=operation_timeout
+        )
+        try:
+            await store.open()
+        except BaseException:
+            await store.aclose()
+            raise
+        return store
+
+    @property
+    def clock(self) -> Clock:
+        return self._server_clock
+
+    def new_id(self) -> TaskId:
+        return ObjectId()
+
+    def parse_id(self, value: object) -> TaskId:
+        try:
+            return value if isinstance(value, ObjectId) else ObjectId(str(value))
+        except InvalidId:
+            raise TaskNotFoundError(value) from None
+
+    async def open(self) -> None:
+        here = self._connection.collections()
+        if self._opened_for is here and not self._server_clock.is_stale:
+            return
+        if self._opening is None or self._opening[0] is not here:
+            self._opening = (here, anyio.Lock())
+        async with self._opening[1]:
+            if self._opened_for is not here:
+                await self._open()
+                self._opened_for = here
+            elif self._server_clock.is_stale:
+                await self._hello()
+
+    async def aclose(self) -> None:
+        self._opened_for = None
+        await self._connection.aclose()
+
+    async def register_queue(self, policy: QueuePolicy) -> None:
+        with self._operation(f"register queue {policy.name!r}") as here:
+            await _registry.register(here.queues, policy)
+
+    async def set_queue_policy(self, policy: QueuePolicy) -> None:
+        await self.open()
+        with self._operation(f"change the policy of queue {policy.name!r}") as here:
+            await _registry.replace(here.queues, policy)
+
+    async def queues(self) -> Mapping[str, Mapping[str, object]]:
+        await self.open()
+        with self._operation("read the queues") as here:
+            return await _registry.recorded(here.queues)
+
+    async def insert(self, document: TaskDocument) -> None:
+        with self._operation("insert the task", task_id=document["_id"]) as here:
+            await _inserts.insert(here.tasks, document)
+
+    async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
+        failures: dict[int, GotasksError] = {}
+        for chunk in _inserts.chunks(documents):
+            with self._operation("insert tasks") as here:
+                refused = await _inserts.insert_chunk(here.tasks, documents[chunk.start : chunk.stop])
+            failures |= {chunk.start + index: error for index, error in refused.items()}
+            if _inserts.is_outage(refused, chunk):
+                return failures | _inserts.not_sent(range(chunk.stop, len(documents)))
+        return failures
+
+    async def claim(self, request: ClaimRequest) -> Task | None:
+        bound = self._low_water.bound(request)
+        task = await self._take(request, bound)
+        if task is None and bound is not None:
+            bound = None
+            task = await self._take(request, bound)
+        self._low_water.note(request, task, bounded=bound is not None)
+        return task
+
+    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+        for condition, hint in filters.claimed_under(request, self._server_clock.now()):
+            with self._operation("look for a claim") as here:
+                found = await here.tasks.find_one(condition, hint=hint)
+            if found is not None:
+                return Task.from_document(found)
+        return None
+
+    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+        with self._operation("write to a running task") as here:
+            result = await here.tasks.update_one(
+                filters.held_for(ref, patch), render(patch), hint="_id_"
+            )
+            if result.matched_count or "settle_token" not in patch.changes:
+                return bool(result.matched_count)
+            settled = await here.tasks.find_one(filters.settled_under(ref), _PROJECT_ID)
+            return settled is not None
+
+    async def is_held(self, ref: LeaseRef) -> bool:
+        with self._operation("look at a lease") as here:
+            return await here.tasks.find_one(filters.held(ref), _PROJECT_ID) is not None
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        with self._operation("renew leases") as here:
+            return await _renewal.renew(here.tasks, renewals)
+
+    def open_renewer(self, timeout: timedelta) -> Renewer | None:
+        opened = self._connection.blocking_tasks(timeout)
+        return None if opened is None else _renewal.BlockingRenewer(*opened, timeout)
+
+    async def get(self, task_id: TaskId) -> Task | None:
+        with self._operation("read a task") as here:
+            found = await here.tasks.find_one({"_id": task_id})
+        return None if found is None else Task.from_document(found)
+
+    async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
+        try:
+            with self._operation("change a task") as here:
+                changed = await here.tasks.find_one_and_update(
+                    filters.in_source_of(patch, task_id),
+                    render(patch),
+                    hint="_id_",
+                    return_document=ReturnDocument.AFTER,
+                )
+        except StoreError as error:
+            if isinstance(error.__cause__, DuplicateKeyError):
+                await self._raise_duplicate(task_id)
+            raise
+        return None if changed is None else Task.from_document(changed)
+
+    async def delete(self, task_id: TaskId) -> bool:
+        with self._operation("delete a task") as here:
+            deleted = await here.tasks.delete_one({"_id": task_id})
+        return bool(deleted.deleted_count)
+
+    async def reap(self, limit: int) -> Sequence[Task]:
+        reaped_tasks: list[Task] = []
+        while len(reaped_tasks) < limit:
+            with self._operation("reap a task") as here:
+                taken = await here.tasks.find_one_and_update(
+                    filters.lapsed(),
+                    render(reaped()),
+                    sort=[("reap_at", 1)],
+                    hint="reap",
+                    return_document=ReturnDocument.AFTER,
+                )
+            if taken is None:
+                break
+            reaped_tasks.append(Task.from_document(taken))
+        return reaped_tasks
+
+    async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:  # noqa: A002  - the word of the whole API
+        tasks = self._connection.collections().tasks
+        # Not bounded as a whole: a long list is read as slowly as its reader works on it.
+        with translated("list dead letters"):
+            async for document in tasks.find(
+                filters.dead(queue, type), _PROJECT_ID, hint="dead", batch_size=500
+            ):
+                yield document["_id"]
+
+    async def _open(self) -> None:
+        _check_server(await self._hello())
+        with self._operation("ensure the indexes") as here:
+            await ensure_indexes(here.database, here.tasks)
+
+    async def _hello(self) -> Mapping[str, object]:
+        with self._operation("reach the server") as here:
+            return await self._server_clock.refresh(lambda: here.database.command("hello"))
+
+    async def _take(self, request: ClaimRequest, bound: Bound | None) -> Task | None:
+        condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
+        with self._operation("claim a task") as here:
+            taken = await here.tasks.find_one_and_update(
+                condition,
+                render(claimed(token=request.token, owner=request.owner, lease=request.lease)),
+                sort=filters.CLAIM_ORDER,
+                hint="claim",
+                return_document=ReturnDocument.AFTER,
+            )
+        return None if taken is None else Task.from_document(taken)
+
+    async def _raise_duplicate(self, task_id: TaskId) -> None:
+        task = await self.get(task_id)
+        if task is None or task.unique_key is None:
+            return
+        wanted = {"queue": task.queue, "lane": task.lane, "unique_key": task.unique_key}
+        with self._operation("look up the unique key") as here:
+            holder = await _inserts.holder_of(here.tasks, wanted)
+        raise DuplicateTaskError(task.queue, task.unique_key, holder)
+
+    @contextmanager
+    def _operation(self, action: str, *, task_id: TaskId | None = None) -> Iterator[Collections]:
+        with translated(action, task_id=task_id), pymongo.timeout(self._timeout_seconds):
+            yield self._connection.collections()
+
+
+def _check_server(hello: Mapping[str, object]) -> None:
+    version = hello.get("maxWireVersion")
+    if isinstance(version, int) and version < _WIRE_VERSION_5_0:
+        msg = (
+            f"MongoDB 5.0 or newer is needed; this server speaks wire version {version}, "
+            f"5.0 speaks {_WIRE_VERSION_5_0}"
+        )
+        raise ConfigurationError(msg)
+    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        logger.warning(
+            "the server is not a replica set: what it has acknowledged can be lost with it, and "
+            "there are no transactions; tasks are found by polling"
+        )
+
+
+_: type[Store] = MongoStore
