@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, assert_never, cast
 
 import anyio
 from anyio import to_thread
@@ -41,13 +41,20 @@ from gotasks_py.context import TaskContext
 from gotasks_py.errors import GotasksError, StoreError, StoreUnavailableError
 from gotasks_py.handle import handling
 from gotasks_py.handlers import Handler
-from gotasks_py.hooks import HookCaller, Middleware, TaskEvent
+from gotasks_py.hooks import HookCaller, HookName, Middleware, TaskEvent
 from gotasks_py.policy import AttemptPolicy, Defaults, QueuePolicy, TypePolicy, attempt_policy
 from gotasks_py.store import Store
 
 logger = logging.getLogger("gotasks_py.attempt")
 
 _NOTHING: Final = object()
+_HOOKS: Final[Mapping[type[Verdict], HookName]] = {
+    Done: "on_done",
+    Retrying: "before_retry",
+    Dead: "on_dead",
+    Cancelled: "on_cancelled",
+    Lost: "on_lease_lost",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +70,9 @@ class AttemptRunner:
     threads: anyio.CapacityLimiter
     lease_changed: Callable[[], None]
 
-    async def run(self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy) -> Verdict:
+    async def run(
+        self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
+    ) -> Verdict:
         """See one attempt through to its recorded outcome. Nothing but a bug raises here.
 
         The attempt runs as a task of its own, so that context variables that a handler or
@@ -116,7 +125,7 @@ class _Attempt:
     async def run(self) -> None:
         clock = self._runner.store.clock
         handling.set(True)
-        await self._tell("on_claim", TaskEvent(task=self._task))
+        await self._runner.hooks.call("on_claim", TaskEvent(task=self._task))
         began = clock.monotonic()
         ending = await self._ending()
         self._running.is_over = True
@@ -176,7 +185,7 @@ class _Attempt:
         payload = self._handler.task_type.payload_codec.decode(self._task.payload)
         control = AttemptControl(self._runner.store, self._running, self._runner.lease_changed)
         context = TaskContext(self._task, control)
-        await self._tell("before_handle", TaskEvent(task=self._task))
+        await self._runner.hooks.call("before_handle", TaskEvent(task=self._task))
         # A checkpoint: what was told to stop before it started must not start.
         await anyio.lowlevel.checkpoint()
         self._running.handler_started = True
@@ -189,7 +198,7 @@ class _Attempt:
         signature = self._handler.signature
         arguments = self._handler.arguments(context, payload)
         if signature.is_async:
-            return await signature.call(*arguments)
+            return await cast("Awaitable[object]", signature.call(*arguments))  # is_async says so
         result = await to_thread.run_sync(
             _caught, signature.call, arguments, limiter=self._runner.threads, abandon_on_cancel=True
         )
@@ -209,7 +218,10 @@ class _Attempt:
         except StoreUnavailableError as error:
             logger.error(  # noqa: TRY400  - the cause is the store, not this code
                 "the outcome of task %s could not be recorded, it will run again when its lease "
-                "ends: %s", self._task.id, error, extra=self._log,
+                "ends: %s",
+                self._task.id,
+                error,
+                extra=self._log,
             )
             return None
         except StoreError as error:
@@ -226,9 +238,7 @@ class _Attempt:
         judge = Judge(
             task=self._task, kind=self._handler.policy, policy=self._policy, handler_started=True
         )
-        return await self._record(
-            judge.judge(Unstorable(error), self._runner.store.clock.now())
-        )
+        return await self._record(judge.judge(Unstorable(error), self._runner.store.clock.now()))
 
     async def _settle(self, patch: lifecycle.Patch) -> bool:
         return await self._runner.settler.settle(self._running, patch)
@@ -239,23 +249,18 @@ class _Attempt:
         event = TaskEvent(task=task, duration=duration if started else None)
         match verdict:
             case Done(value=value):
-                event = TaskEvent(task=task, duration=duration, result=value)
-                name = "on_done"
+                event = replace(event, result=value)
             case Retrying(error=error, delay=delay):
-                event = TaskEvent(task=task, duration=event.duration, error=error, delay=delay)
-                name = "before_retry"
+                event = replace(event, error=error, delay=delay)
             case Dead(error=error):
-                event = TaskEvent(task=task, duration=event.duration, error=error)
-                name = "on_dead"
-            case Cancelled():
-                name = "on_cancelled"
-            case Lost():
-                name = "on_lease_lost"
-            case Snoozed() | Released():
-                name = None
+                event = replace(event, error=error)
+            case Cancelled() | Lost() | Snoozed() | Released():
+                pass
             case _:
                 assert_never(verdict)
+        hooks = self._runner.hooks
         if started and not isinstance(verdict, Lost):
-            await self._tell("after_handle", event)
+            await hooks.call("after_handle", event)
+        name = _HOOKS.get(type(verdict))
         if name is not None:
-            await self._tell(name, event)
+            await hooks.call(name, event)

@@ -48,9 +48,7 @@ class AttemptControl:
         return await self.store.is_held(self.running.ref)
 
     async def progress(self, progress: object) -> None:
-        document = _PROGRESS.encode(
-            {"progress": progress}, limit=_PROGRESS_LIMIT, what="progress"
-        )
+        document = _PROGRESS.encode({"progress": progress}, limit=_PROGRESS_LIMIT, what="progress")
         await self._write(progressed(document["progress"]))
 
     async def _write(self, patch: Patch) -> None:

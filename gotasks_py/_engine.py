@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import Final
@@ -230,7 +230,8 @@ class Engine:
         for running in list(self._running.by_token.values()):
             logger.error(
                 "the handler of task %s ignores its cancellation, leaving it behind",
-                running.task.id, extra={"task_id": str(running.task.id)},
+                running.task.id,
+                extra={"task_id": str(running.task.id)},
             )
             await self._runner.abandon(running)
 

@@ -76,12 +76,15 @@ class Janitor:
             with anyio.CancelScope(shield=True):
                 reaped = await self._store.reap(self._config.reap_batch)
                 for task in reaped:
-                    is_dead = task.status is Status.DEAD
                     logger.warning(
                         "task %s is %s: the lease of its last attempt expired",
-                        task.id, task.status, extra={"task_id": str(task.id)},
+                        task.id,
+                        task.status,
+                        extra={"task_id": str(task.id)},
                     )
-                    hook = "on_dead" if is_dead else "on_cancelled"
-                    await self._hooks.call(hook, TaskEvent(task=task))
+                    await self._hooks.call(
+                        "on_dead" if task.status is Status.DEAD else "on_cancelled",
+                        TaskEvent(task=task),
+                    )
             if len(reaped) < self._config.reap_batch:
                 return

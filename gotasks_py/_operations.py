@@ -47,8 +47,8 @@ class Operations:
         return task
 
     async def cancel(self, task_id: object) -> Task:
+        task = await self.get(task_id)
         for _ in range(_TRIES):
-            task = await self.get(task_id)
             if task.status.is_final:
                 raise InvalidStateError(
                     task.id, task.status, "only a pending or running task can be cancelled"
@@ -59,6 +59,7 @@ class Operations:
             patch = lifecycle.withdrawn() if pending else lifecycle.cancel_requested()
             changed = await self.store.transition(task.id, patch)
             if changed is None:
+                task = await self.get(task_id)
                 continue
             if pending:
                 await self.hooks.call("on_cancelled", TaskEvent(task=changed))
@@ -114,5 +115,8 @@ class Operations:
         if left < _LITTLE_LIFETIME:
             logger.warning(
                 "task %s was requeued and will be purged in %s; fresh_lifetime=True would start "
-                "its lifetime anew", task.id, left, extra={"task_id": str(task.id)},
+                "its lifetime anew",
+                task.id,
+                left,
+                extra={"task_id": str(task.id)},
             )

@@ -201,7 +201,8 @@ class Pool:
             if task is not None:
                 logger.info(
                     "the answer to a claim was lost, found its task %s",
-                    task.id, extra={"task_id": str(task.id)},
+                    task.id,
+                    extra={"task_id": str(task.id)},
                 )
                 return _claimed(task, sent)
         return None

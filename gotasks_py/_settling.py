@@ -52,7 +52,9 @@ class Settler:
                 if failures == 1:
                     logger.warning(
                         "the outcome of task %s cannot be recorded yet, trying on: %s",
-                        running.task.id, error, extra={"task_id": str(running.task.id)},
+                        running.task.id,
+                        error,
+                        extra={"task_id": str(running.task.id)},
                     )
             with anyio.move_on_after(_PAUSE(failures).total_seconds()):
                 await self._giving_up.wait()

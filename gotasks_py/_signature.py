@@ -1,4 +1,4 @@
-"""Read what a handler takes and returns from its signature, and refuse what cannot be run."""
+"""Reads what a handler takes and returns from its signature, and refuses what cannot run."""
 
 from __future__ import annotations
 
@@ -6,49 +6,47 @@ import functools
 import inspect
 import sys
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
-from types import FunctionType, MethodType, SimpleNamespace, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Never,
-    NoReturn,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
 )
+from dataclasses import dataclass
+from types import FunctionType, MethodType, NoneType, SimpleNamespace
+from typing import Any, Final, Never, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from gotasks_py.errors import HandlerError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import FrameType
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_MISSING: Final = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """What a handler takes and returns.
 
-    ``payload`` is ``NoneType`` for a handler without a payload, ``result`` is ``Any``
-    for one without a return annotation.
+    ``payload`` is ``NoneType`` for a handler without a payload, ``result`` is ``Any`` for
+    one without a return annotation.
     """
 
     call: Callable[..., object]
     is_async: bool
     takes_context: bool
+    takes_payload: bool
     payload: object
     result: object
 
 
 def read_signature(function: Callable[..., object], context_type: type) -> Signature:
-    """Return the signature of a handler: ``(payload)``, ``(ctx, payload)``, ``(ctx)`` or ``()``.
+    """Read the signature of a handler: ``(payload)``, ``(ctx, payload)``, ``(ctx)`` or ``()``.
 
     Call it from where the handler is defined: hints may name that scope's local classes.
 
@@ -57,10 +55,17 @@ def read_signature(function: Callable[..., object], context_type: type) -> Signa
     """
     layers = list(_layers(function))
     _refuse_unrunnable(function, layers)
-    reader = _Reader(function, layers, context_type)
-    takes_context, payload = reader.parameters()
-    is_async, result = reader.outcome()
-    return Signature(function, is_async, takes_context, payload, result)
+    hints = _Hints(function, layers)
+    context, payload = _roles(function, hints, context_type)
+    is_async, result = _outcome(layers, hints)
+    return Signature(
+        call=function,
+        is_async=is_async,
+        takes_context=context is not None,
+        takes_payload=payload is not None,
+        payload=NoneType if payload is None else _payload_type(function, payload, hints),
+        result=result,
+    )
 
 
 def _layers(function: object) -> Iterator[object]:
@@ -69,21 +74,172 @@ def _layers(function: object) -> Iterator[object]:
     pending = [function]
     while pending:
         layer = pending.pop()
-        if id(layer) in seen:
-            continue
-        seen.add(id(layer))
-        yield layer
-        pending.extend(_wrapped(layer))
+        if id(layer) not in seen:
+            seen.add(id(layer))
+            yield layer
+            pending.extend(_wrapped(layer))
 
 
 def _wrapped(layer: object) -> Sequence[object]:
-    """Return what the layer calls, the most telling one last."""
+    """Tell what the layer calls, the most telling one last."""
     if isinstance(layer, functools.partial):
         return [layer.func]
     if isinstance(layer, MethodType):
         return [layer.__func__]
     own = getattr(layer, "__dict__", {})
     inner = [own[name] for name in ("raw_function", "__wrapped__") if name in own]
-    if isinstance(layer, FunctionType) or not callable(layer) or inspect.isroutine(layer):
+    if isinstance(layer, FunctionType) or inspect.isroutine(layer) or not callable(layer):
         return inner
     return [*inner, type(layer).__call__]
+
+
+def _refuse_unrunnable(function: object, layers: Sequence[object]) -> None:
+    if isinstance(function, type) or not callable(function):
+        raise _error(function, "is no function", "register a function or a callable object")
+    for layer in layers:
+        if inspect.isgeneratorfunction(layer) or inspect.isasyncgenfunction(layer):
+            raise _error(
+                function,
+                "is a generator, whose body would not run when it is called",
+                "return one result instead of yielding",
+            )
+
+
+class _Hints:
+    """Resolves annotations, postponed ones too, where the handler was defined."""
+
+    def __init__(self, function: Callable[..., object], layers: Sequence[object]) -> None:
+        self._function = function
+        try:
+            self.signature = inspect.signature(function)
+        except (TypeError, ValueError) as error:
+            raise _error(
+                function, f"has no signature that can be read ({error})", "wrap it in a function"
+            ) from error
+        plain = [layer for layer in layers if isinstance(layer, FunctionType)]
+        self._globals: dict[str, Any] = plain[-1].__globals__ if plain else {}
+        closures = [_closure(layer) for layer in plain]
+        self._locals: Mapping[str, Any] = ChainMap(*closures, *_callers_locals())
+
+    def resolved(self, hint: object) -> object:
+        if hint is _MISSING:
+            return _MISSING
+        holder = SimpleNamespace(__annotations__={"hint": hint})
+        try:
+            found = get_type_hints(holder, self._globals, self._locals, include_extras=True)
+        except NameError as error:
+            raise _error(
+                self._function,
+                f"has the annotation {hint!r}, in which {error.name!r} cannot be found",
+                "import it where the handler is defined, outside `if TYPE_CHECKING`",
+            ) from error
+        except Exception as error:
+            raise _error(
+                self._function, f"has the annotation {hint!r}, which is no type: {error}", "mend it"
+            ) from error
+        return found["hint"]
+
+
+def _closure(function: FunctionType) -> MutableMapping[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found: dict[str, Any] = {}
+    for name, cell in cells:
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
+def _callers_locals() -> Iterator[MutableMapping[str, Any]]:
+    frame = sys._getframe(1)  # noqa: SLF001  - classes local to the defining function are only there
+    while frame is not None:
+        # A copy: in CPython 3.13 it would be a view that keeps the frame alive.
+        yield dict(frame.f_locals)
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+
+
+def _roles(
+    function: Callable[..., object], hints: _Hints, context_type: type
+) -> tuple[inspect.Parameter | None, inspect.Parameter | None]:
+    """Tell which parameter is the context and which the payload."""
+    parameters = list(hints.signature.parameters.values())
+    given = [each for each in parameters if each.kind in _POSITIONAL]
+    _refuse_unfillable(function, parameters, given)
+    contexts = [
+        each for each in given if _is_context(hints.resolved(each.annotation), context_type)
+    ]
+    if contexts and contexts != given[:1]:
+        raise _error(
+            function,
+            f"takes its {context_type.__name__} as {contexts[-1].name!r}, which is not first",
+            f"use (ctx: {context_type.__name__}, payload: ...)",
+        )
+    rest = given[len(contexts) :]
+    surplus = [each.name for each in rest[1:] if each.default is _MISSING]
+    if surplus:
+        raise _error(
+            function,
+            f"needs more than a payload: {', '.join(surplus)}",
+            "put them into the payload's model, or give them defaults",
+        )
+    return (contexts[0] if contexts else None), (rest[0] if rest else None)
+
+
+def _refuse_unfillable(
+    function: object, parameters: Sequence[inspect.Parameter], given: Sequence[inspect.Parameter]
+) -> None:
+    named = [
+        each.name
+        for each in parameters
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and each.default is _MISSING
+    ]
+    if named:
+        raise _error(function, f"needs keyword arguments: {', '.join(named)}", "give them defaults")
+    if not given and any(each.kind in _VARIADIC for each in parameters):
+        raise _error(
+            function,
+            "takes only *args or **kwargs, so its payload cannot be told",
+            "name and annotate one payload parameter",
+        )
+
+
+def _is_context(hint: object, context_type: type) -> bool:
+    return hint is context_type or get_origin(hint) is context_type
+
+
+def _payload_type(
+    function: Callable[..., object], payload: inspect.Parameter, hints: _Hints
+) -> object:
+    hint = hints.resolved(payload.annotation)
+    if hint is _MISSING:
+        raise _error(
+            function,
+            f"does not say what type its payload {payload.name!r} is",
+            f"annotate it, for instance {payload.name}: MyModel, or {payload.name}: Any",
+        )
+    if _has_type_variable(hint):
+        raise _error(
+            function, f"has the open type {hint!r} as payload", "name the types that it stands for"
+        )
+    return hint
+
+
+def _has_type_variable(hint: object) -> bool:
+    return isinstance(hint, TypeVar) or any(map(_has_type_variable, get_args(hint)))
+
+
+def _outcome(layers: Sequence[object], hints: _Hints) -> tuple[bool, object]:
+    hint = hints.resolved(hints.signature.return_annotation)
+    is_async = any(inspect.iscoroutinefunction(layer) for layer in layers)
+    if get_origin(hint) in {Coroutine, Awaitable}:
+        is_async, hint = True, get_args(hint)[-1]
+    is_open = hint in (_MISSING, Never, NoReturn) or _has_type_variable(hint)
+    return is_async, Any if is_open else hint
+
+
+def _error(function: object, problem: str, remedy: str) -> HandlerError:
+    target = function.func if isinstance(function, functools.partial) else function
+    module = getattr(target, "__module__", type(target).__module__)
+    name = getattr(target, "__qualname__", type(target).__qualname__)
+    return HandlerError(f"handler {module}:{name} {problem}; {remedy}")

@@ -195,7 +195,9 @@ class Judge:
         except ValueError:
             logger.error(
                 "task %s was sent off with an unusable delay %r, using its backoff",
-                self.task.id, delay, extra={"task_id": str(self.task.id)},
+                self.task.id,
+                delay,
+                extra={"task_id": str(self.task.id)},
             )
             return self._backoff(error)
 
@@ -249,7 +251,8 @@ def _asked(backoff: Backoff, task: Task, error: BaseException) -> timedelta | No
     except BaseException:  # whatever it raises, the task must not get lost over it
         logger.exception(
             "the backoff of task %s failed, using the default one",
-            task.id, extra={"task_id": str(task.id)},
+            task.id,
+            extra={"task_id": str(task.id)},
         )
         return None
 

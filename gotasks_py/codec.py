@@ -10,6 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
 from typing import (
+    Any,
     TYPE_CHECKING,
     Annotated,
     Generic,
@@ -176,7 +177,7 @@ class Codec(Generic[T]):
             )
 
 
-def codec_for(annotation: object) -> Codec[object]:
+def codec_for(annotation: object) -> Codec[Any]:
     """Return the codec of a type; the same one each time where the type is hashable.
 
     Raises:
@@ -190,7 +191,7 @@ def codec_for(annotation: object) -> Codec[object]:
     return _shared_codec(annotation, "" if isinstance(annotation, type) else str(annotation))
 
 
-def codec_for_value(value: object) -> Codec[object]:
+def codec_for_value(value: object) -> Codec[Any]:
     """Return the codec of the value's own class, for payloads of an unregistered type.
 
     Raises:

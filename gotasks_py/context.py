@@ -99,5 +99,3 @@ class TaskContext:
             PayloadError: data that cannot be stored.
         """
         await self._attempt.progress(progress)
-
-

@@ -102,8 +102,8 @@ class Producer:
                 failures[start + index] = error
         indexes = list(documents)
         refused = await self.store.insert_many(list(documents.values()))
-        for position, error in refused.items():
-            failures[start + indexes[position]] = error
+        for position, reason in refused.items():
+            failures[start + indexes[position]] = reason
             del documents[indexes[position]]
         for document in documents.values():
             await self._announce(document)
@@ -114,9 +114,7 @@ class Producer:
             for index, request in enumerate(chunk)
         ]
 
-    def _document(
-        self, request: Enqueue, task_type: TaskType[Any, Any] | None
-    ) -> TaskDocument:
+    def _document(self, request: Enqueue, task_type: TaskType[Any, Any] | None) -> TaskDocument:
         queue = self.queues.get(request.queue)
         if queue is None:
             raise UnknownQueueError(request.queue, list(self.queues))

@@ -131,9 +131,7 @@ class PartialEnqueueError(EnqueueError):
     each failed index to its error. All other tasks are stored.
     """
 
-    def __init__(
-        self, ids: Sequence[TaskId | None], failures: Mapping[int, GotasksError]
-    ) -> None:
+    def __init__(self, ids: Sequence[TaskId | None], failures: Mapping[int, GotasksError]) -> None:
         first = next(iter(sorted(failures.items())), None)
         example = f"; first: [{first[0]}] {first[1]}" if first else ""
         super().__init__(f"{len(failures)} of {len(ids)} tasks were not enqueued{example}")

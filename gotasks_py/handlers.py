@@ -87,6 +87,12 @@ class Handler(Generic[P, R]):
         """Call the function itself, as if it were not registered."""
         return self.function(*args, **kwargs)
 
+    def arguments(self, context: TaskContext, payload: P) -> tuple[object, ...]:
+        """Tell what to call the function with."""
+        signature = self.signature
+        given = (context,) if signature.takes_context else ()
+        return (*given, payload) if signature.takes_payload else given
+
     async def enqueue(
         self, payload: P, policy: TaskPolicy | None = None, *, on_conflict: OnConflict = "raise"
     ) -> TaskHandle[R]:
@@ -98,9 +104,7 @@ class HandlerDecorator(Protocol):
     """Registers the function it decorates; payload and result come from its annotations."""
 
     @overload
-    def __call__(
-        self, function: Callable[[TaskContext, P], Awaitable[R]], /
-    ) -> Handler[P, R]: ...
+    def __call__(self, function: Callable[[TaskContext, P], Awaitable[R]], /) -> Handler[P, R]: ...
     @overload
     def __call__(self, function: Callable[[P], Awaitable[R]], /) -> Handler[P, R]: ...
     @overload

@@ -302,8 +302,8 @@ class Manager:
         for queue in self._queues.values():
             await self._register(queue)
         handles = await self._producer.enqueue_many(requests)
-        for queue in {handle.queue for handle in handles}:
-            self._nudge(queue, None)
+        for name in {handle.queue for handle in handles}:
+            self._nudge(name, None)
         return handles
 
     async def get(self, task_id: object) -> Task:

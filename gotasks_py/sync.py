@@ -150,9 +150,7 @@ class SyncManager:
 
     def requeue(self, task_id: object, *, fresh_lifetime: bool = False) -> Task:
         """Bring a dead letter back; see ``Manager.requeue``."""
-        return self._call(
-            partial(self._manager.requeue, task_id, fresh_lifetime=fresh_lifetime)
-        )
+        return self._call(partial(self._manager.requeue, task_id, fresh_lifetime=fresh_lifetime))
 
     def requeue_dead(
         self, queue: str | None = None, type: str | None = None, *, fresh_lifetime: bool = False

@@ -260,9 +260,7 @@ def _claim_order(document: TaskDocument) -> tuple[int, datetime, str]:
 
 
 def _is_held(document: TaskDocument, ref: LeaseRef) -> bool:
-    return (
-        document.get("status") == Status.RUNNING and field(document, "lease.token") == ref.token
-    )
+    return document.get("status") == Status.RUNNING and field(document, "lease.token") == ref.token
 
 
 def _fits(document: TaskDocument, patch: Patch) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gotasks_py.clock import truncated
@@ -55,6 +55,7 @@ class ServerClock:
         after = time.monotonic()
         server = answer.get("localTime")
         if isinstance(server, datetime):
-            self._server = server + timedelta(seconds=(after - before) / 2)
+            # The driver decodes command replies without a time zone.
+            self._server = server.replace(tzinfo=UTC) + timedelta(seconds=(after - before) / 2)
             self._monotonic, self._wall = after, time.time()
         return answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from anyio.lowlevel import current_token
@@ -37,6 +37,7 @@ _DRIVER_NAME: Final = "gotasks_py"
 # that a hand has spoilt read as something instead of failing the query.
 _CODEC: Final = CodecOptions[Document](
     tz_aware=True,
+    tzinfo=UTC,
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
     unicode_decode_error_handler="replace",
 )
@@ -84,7 +85,9 @@ class Connection:
             self._collections = self._opened(place)
         return self._collections
 
-    def blocking_tasks(self, timeout: timedelta) -> tuple[MongoClient[Document], Collection[Document]] | None:
+    def blocking_tasks(
+        self, timeout: timedelta
+    ) -> tuple[MongoClient[Document], Collection[Document]] | None:
         """Open a blocking client beside this one; ``None`` if that cannot be done."""
         limit = max(1, round(timeout / timedelta(milliseconds=1)))
         limits: dict[str, Any] = {

@@ -103,7 +103,10 @@ async def _reconcile(
         seconds = index.options["expireAfterSeconds"]
         logger.warning(
             "index %r of %s expires after %s s, changing it to %s s",
-            index.name, collection.full_name, actual["expireAfterSeconds"], seconds,
+            index.name,
+            collection.full_name,
+            actual["expireAfterSeconds"],
+            seconds,
         )
         await database.command(
             "collMod",

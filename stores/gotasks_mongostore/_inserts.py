@@ -55,7 +55,9 @@ def not_sent(indexes: range) -> Mapping[int, GotasksError]:
     }
 
 
-async def holder_of(tasks: AsyncCollection[Document], document: Mapping[str, object]) -> TaskId | None:
+async def holder_of(
+    tasks: AsyncCollection[Document], document: Mapping[str, object]
+) -> TaskId | None:
     """Tell which active task holds the document's unique key."""
     found = await tasks.find_one(key_holder(document), {"_id": 1}, hint="unique")
     return None if found is None else found["_id"]

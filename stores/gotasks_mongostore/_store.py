@@ -155,10 +155,13 @@ class MongoStore:
         failures: dict[int, GotasksError] = {}
         for chunk in _inserts.chunks(documents):
             with self._operation("insert tasks") as here:
-                refused = await _inserts.insert_chunk(here.tasks, documents[chunk.start : chunk.stop])
+                refused = await _inserts.insert_chunk(
+                    here.tasks, documents[chunk.start : chunk.stop]
+                )
             failures |= {chunk.start + index: error for index, error in refused.items()}
             if _inserts.is_outage(refused, chunk):
-                return failures | _inserts.not_sent(range(chunk.stop, len(documents)))
+                failures |= _inserts.not_sent(range(chunk.stop, len(documents)))
+                break
         return failures
 
     async def claim(self, request: ClaimRequest) -> Task | None:
