@@ -231,7 +231,7 @@ class _Attempt:
     async def _record_refusal(self, verdict: Verdict, error: StoreError) -> Verdict | None:
         """Make a result that the database refuses a dead letter that says so."""
         if not isinstance(verdict, Done):
-            logger.error(  # noqa: TRY400  - as above
+            logger.error(
                 "the outcome of task %s was refused: %s", self._task.id, error, extra=self._log
             )
             return None
@@ -258,9 +258,55 @@ class _Attempt:
                 pass
             case _:
                 assert_never(verdict)
+        self._log_verdict(verdict)
         hooks = self._runner.hooks
         if started and not isinstance(verdict, Lost):
             await hooks.call("after_handle", event)
         name = _HOOKS.get(type(verdict))
         if name is not None:
             await hooks.call(name, event)
+
+    def _log_verdict(self, verdict: Verdict) -> None:
+        task = self._task
+        name = f"{task.queue}/{task.type}"
+        match verdict:
+            case Dead(failure=failure):
+                logger.error(
+                    "task %s (%s) is dead after attempt %d of %d: %s: %s",
+                    task.id,
+                    name,
+                    task.attempts,
+                    task.max_attempts,
+                    failure.kind,
+                    failure.message,
+                    extra=self._log,
+                )
+            case Retrying(failure=failure, delay=delay):
+                logger.warning(
+                    "task %s (%s) failed attempt %d of %d, next in %s: %s: %s",
+                    task.id,
+                    name,
+                    task.attempts,
+                    task.max_attempts,
+                    delay,
+                    failure.kind,
+                    failure.message,
+                    extra=self._log,
+                )
+            case Lost():
+                logger.warning(
+                    "task %s (%s) was taken over by another worker, or is finished: nothing of "
+                    "attempt %d is recorded",
+                    task.id,
+                    name,
+                    task.attempts,
+                    extra=self._log,
+                )
+            case _:
+                logger.debug(
+                    "task %s (%s): %s",
+                    task.id,
+                    name,
+                    type(verdict).__name__.lower(),
+                    extra=self._log,
+                )

@@ -158,6 +158,13 @@ class Engine:
     def _complaints(self) -> Iterator[str]:
         if self.failure is not None:
             yield f"the manager failed: {self.failure!r}"
+        yield from self._claim_complaints()
+        yield from self._lease_complaints()
+        for name, loop in self._supervisor.loops.items():
+            if loop.error is not None:
+                yield f"loop {name} crashed and has not recovered: {loop.error}"
+
+    def _claim_complaints(self) -> Iterator[str]:
         now = self._store.clock.now()
         # A claim is due at every poll; while all workers are busy, within a lease.
         patience = max(self._config.poll * _SILENT_POLLS, self._config.lease)
@@ -167,6 +174,8 @@ class Engine:
                 yield f"claims from {names} fail since {pool.failing_since}"
             elif now - pool.last_claim_at > patience:
                 yield f"no claim from {names} was answered since {pool.last_claim_at}"
+
+    def _lease_complaints(self) -> Iterator[str]:
         lapsed = [
             each
             for each in self._running.by_token.values()
@@ -178,9 +187,6 @@ class Engine:
             yield f"heartbeats fail since {self._heartbeat.failing_since}"
         if self._heartbeat.is_loop_blocked:
             yield "a handler blocks the event loop"
-        for name, loop in self._supervisor.loops.items():
-            if loop.error is not None:
-                yield f"loop {name} crashed and has not recovered: {loop.error}"
 
     async def _run(self) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -15,7 +15,7 @@ from gotasks_py.errors import StoreError
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.policy import check_count, check_duration
 from gotasks_py.store import Store
-from gotasks_py.task import Status
+from gotasks_py.task import Status, Task
 
 logger = logging.getLogger("gotasks_py.janitor")
 
@@ -72,6 +72,7 @@ class Janitor:
 
     async def _reap(self) -> None:
         while True:
+            reaped: Sequence[Task] = ()
             # Shielded: what was reaped is told to the hooks.
             with anyio.CancelScope(shield=True):
                 reaped = await self._store.reap(self._config.reap_batch)

@@ -218,7 +218,7 @@ class Pool:
             source.probe_at = now + pause
         if self.failing_since is None:
             self.failing_since = self._store.clock.now()
-            logger.error("cannot claim tasks, trying on: %s", error)  # noqa: TRY400  - the cause is the store, not this code
+            logger.error("cannot claim tasks, trying on: %s", error)
 
     def _succeeded(self) -> None:
         self.last_claim_at = self._store.clock.now()

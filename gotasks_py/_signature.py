@@ -16,8 +16,18 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from types import FunctionType, MethodType, NoneType, SimpleNamespace
-from typing import Any, Final, Never, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from types import FrameType, FunctionType, MethodType, NoneType, SimpleNamespace
+from typing import (
+    Any,
+    Final,
+    Never,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from gotasks_py.errors import HandlerError
 
@@ -27,6 +37,7 @@ _POSITIONAL: Final = (
 )
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _MISSING: Final = inspect.Parameter.empty
+_Locals: TypeAlias = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ def _wrapped(layer: object) -> Sequence[object]:
     """Tell what the layer calls, the most telling one last."""
     if isinstance(layer, functools.partial):
         return [layer.func]
-    if isinstance(layer, MethodType):
+    if isinstance(layer, (MethodType, staticmethod)):
         return [layer.__func__]
     own = getattr(layer, "__dict__", {})
     inner = [own[name] for name in ("raw_function", "__wrapped__") if name in own]
@@ -118,15 +129,19 @@ class _Hints:
             ) from error
         plain = [layer for layer in layers if isinstance(layer, FunctionType)]
         self._globals: dict[str, Any] = plain[-1].__globals__ if plain else {}
-        closures = [_closure(layer) for layer in plain]
-        self._locals: Mapping[str, Any] = ChainMap(*closures, *_callers_locals())
+        lexical, calling = _frames_locals(plain[-1]) if plain else ([], [])
+        self._lexical = ChainMap(*map(_closure, plain), *lexical)
+        # Callers' names come last: theirs may mean something else.
+        self._all = ChainMap(*self._lexical.maps, self._globals, *calling)
 
     def resolved(self, hint: object) -> object:
         if hint is _MISSING:
             return _MISSING
-        holder = SimpleNamespace(__annotations__={"hint": hint})
         try:
-            found = get_type_hints(holder, self._globals, self._locals, include_extras=True)
+            try:
+                return self._evaluated(hint, self._lexical)
+            except NameError:
+                return self._evaluated(hint, self._all)
         except NameError as error:
             raise _error(
                 self._function,
@@ -137,10 +152,14 @@ class _Hints:
             raise _error(
                 self._function, f"has the annotation {hint!r}, which is no type: {error}", "mend it"
             ) from error
-        return found["hint"]
+
+    def _evaluated(self, hint: object, names: Mapping[str, Any]) -> object:
+        holder = SimpleNamespace(__annotations__={"hint": hint})
+        found: object = get_type_hints(holder, self._globals, names, include_extras=True)["hint"]
+        return found
 
 
-def _closure(function: FunctionType) -> MutableMapping[str, Any]:
+def _closure(function: FunctionType) -> _Locals:
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     found: dict[str, Any] = {}
     for name, cell in cells:
@@ -151,12 +170,21 @@ def _closure(function: FunctionType) -> MutableMapping[str, Any]:
     return found
 
 
-def _callers_locals() -> Iterator[MutableMapping[str, Any]]:
-    frame = sys._getframe(1)  # noqa: SLF001  - classes local to the defining function are only there
+def _frames_locals(function: FunctionType) -> tuple[list[_Locals], list[_Locals]]:
+    """Tell the local names of the scopes around the function, and of its module's other callers."""
+    qualname = function.__qualname__
+    around = {qualname[:end] for end, character in enumerate(qualname) if character == "."}
+    lexical: list[_Locals] = []
+    calling: list[_Locals] = []
+    # Classes local to the defining function are only there.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        # A copy: in CPython 3.13 it would be a view that keeps the frame alive.
-        yield dict(frame.f_locals)
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+        if frame.f_globals is function.__globals__:
+            found = lexical if frame.f_code.co_qualname in around else calling
+            # A copy: in CPython 3.13 it would be a view that keeps the frame alive.
+            found.append(dict(frame.f_locals))
+        frame = frame.f_back
+    return lexical, calling
 
 
 def _roles(
@@ -167,7 +195,7 @@ def _roles(
     given = [each for each in parameters if each.kind in _POSITIONAL]
     _refuse_unfillable(function, parameters, given)
     contexts = [
-        each for each in given if _is_context(hints.resolved(each.annotation), context_type)
+        each for index, each in enumerate(given) if _is_context(each, index, hints, context_type)
     ]
     if contexts and contexts != given[:1]:
         raise _error(
@@ -204,7 +232,16 @@ def _refuse_unfillable(
         )
 
 
-def _is_context(hint: object, context_type: type) -> bool:
+def _is_context(
+    parameter: inspect.Parameter, index: int, hints: _Hints, context_type: type
+) -> bool:
+    try:
+        hint = hints.resolved(parameter.annotation)
+    except HandlerError:
+        # Nobody fills what has a default, so its hint may be for type checkers only.
+        if index and parameter.default is not _MISSING:
+            return False
+        raise
     return hint is context_type or get_origin(hint) is context_type
 
 
@@ -226,14 +263,17 @@ def _payload_type(
 
 
 def _has_type_variable(hint: object) -> bool:
-    return isinstance(hint, TypeVar) or any(map(_has_type_variable, get_args(hint)))
+    # Subscripted pydantic models are classes, whose arguments typing does not see.
+    generic = getattr(hint, "__pydantic_generic_metadata__", None) or {"args": ()}
+    arguments = (*get_args(hint), *generic["args"])
+    return isinstance(hint, TypeVar) or any(map(_has_type_variable, arguments))
 
 
 def _outcome(layers: Sequence[object], hints: _Hints) -> tuple[bool, object]:
     hint = hints.resolved(hints.signature.return_annotation)
     is_async = any(inspect.iscoroutinefunction(layer) for layer in layers)
-    if get_origin(hint) in {Coroutine, Awaitable}:
-        is_async, hint = True, get_args(hint)[-1]
+    if (get_origin(hint) or hint) in (Coroutine, Awaitable):
+        is_async, hint = True, (get_args(hint) or (Any,))[-1]
     is_open = hint in (_MISSING, Never, NoReturn) or _has_type_variable(hint)
     return is_async, Any if is_open else hint
 

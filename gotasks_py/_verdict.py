@@ -185,15 +185,14 @@ class Judge:
         return Retrying(self._failure(kind, text_of(error), error), error, chosen)
 
     def _backoff(self, error: BaseException) -> timedelta:
-        return _asked(self.policy.backoff, self.task, error) or self.policy.fallback(
-            self.task.attempts, error
-        )
+        asked = _asked(self.policy.backoff, self.task, error)
+        return self.policy.fallback(self.task.attempts, error) if asked is None else asked
 
     def _checked(self, delay: object, error: BaseException) -> timedelta:
         try:
             return bounded(delay)
         except ValueError:
-            logger.error(
+            logger.exception(
                 "task %s was sent off with an unusable delay %r, using its backoff",
                 self.task.id,
                 delay,
@@ -215,7 +214,7 @@ class Judge:
         )
 
 
-def patch_for(verdict: Verdict, token: str) -> Patch | None:
+def patch_for(verdict: Verdict, token: str) -> Patch | None:  # noqa: PLR0911  - one case per verdict
     """Tell what to record; ``None``: nothing."""
     match verdict:
         case Done(document=document):

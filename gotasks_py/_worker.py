@@ -34,6 +34,7 @@ class Worker:
     async def run(self) -> None:
         """Work until the pool stops."""
         while not self.pool.is_stopping:
+            worked = False
             # A claim under way is never abandoned: the store may have carried it out.
             with anyio.CancelScope(shield=True):
                 worked = await self._turn()

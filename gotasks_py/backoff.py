@@ -34,6 +34,7 @@ class _Spread:
             raise ConfigurationError(msg)
 
     def __call__(self, attempt: int, error: BaseException | None = None) -> timedelta:
+        del error
         seconds = min(self._seconds(max(1, attempt)), MAX_DELAY.total_seconds())
         # Spreading retries needs no secrecy.
         return timedelta(seconds=seconds * (1 - self.jitter * random.random()))  # noqa: S311
@@ -85,12 +86,12 @@ class Linear(_Growing):
     """``base`` times the attempt: 10 s, 20 s, 30 s, … up to ``cap``."""
 
     def _multiple(self, attempt: int, most: float) -> float:
-        return most if attempt >= most else attempt
+        return min(most, attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class Exponential(_Growing):
-    """``base`` times ``factor`` to the power of the attempts before: 10 s, 20 s, 40 s, …"""
+    """``base``, times ``factor`` after each attempt: 10 s, 20 s, 40 s, … up to ``cap``."""
 
     factor: float = 2.0
 

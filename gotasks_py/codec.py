@@ -10,9 +10,9 @@ from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
 from typing import (
-    Any,
     TYPE_CHECKING,
     Annotated,
+    Any,
     Generic,
     Literal,
     TypeVar,

@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 class Attempt(Protocol):
     """The running attempt, as a handler may act on it."""
 
-    async def extend(self, lease: timedelta | None) -> Lease: ...
+    async def extend(self, lease: timedelta | None) -> Lease:
+        """See :meth:`TaskContext.extend_lease`."""
+        ...
 
-    async def is_held(self) -> bool: ...
+    async def is_held(self) -> bool:
+        """See :meth:`TaskContext.still_mine`."""
+        ...
 
-    async def progress(self, progress: object) -> None: ...
+    async def progress(self, progress: object) -> None:
+        """See :meth:`TaskContext.progress`."""
+        ...
 
     @property
-    def is_stopping(self) -> bool: ...
+    def is_stopping(self) -> bool:
+        """See :attr:`TaskContext.is_stopping`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

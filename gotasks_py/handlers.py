@@ -15,6 +15,7 @@ from gotasks_py.policy import TaskPolicy, TypePolicy, check_name
 
 P = TypeVar("P")
 R = TypeVar("R")
+Q = TypeVar("Q")
 OnConflict: TypeAlias = Literal["raise", "return"]
 
 
@@ -31,14 +32,14 @@ class TaskType(Generic[P, R]):
     __slots__ = ("name", "payload", "payload_codec", "queue", "result", "result_codec")
 
     @overload
-    def __init__(self: TaskType[P, Any], queue: str, name: str, payload: type[P]) -> None: ...
+    def __init__(self: TaskType[Q, Any], queue: str, name: str, payload: type[Q]) -> None: ...
 
     @overload
     def __init__(self, queue: str, name: str, payload: type[P], result: type[R]) -> None: ...
 
     @overload
     def __init__(
-        self: TaskType[P, None], queue: str, name: str, payload: type[P], result: None
+        self: TaskType[Q, None], queue: str, name: str, payload: type[Q], result: None
     ) -> None: ...
 
     @overload
@@ -63,7 +64,7 @@ class TaskType(Generic[P, R]):
 class Enqueuer(Protocol):
     """Enqueues a task of a known type."""
 
-    async def __call__(
+    async def __call__(  # noqa: D102  - the class says it
         self,
         task_type: TaskType[P, R],
         payload: P,
@@ -128,7 +129,7 @@ TypedFunction: TypeAlias = (
 class TypedHandlerDecorator(Protocol[P, R]):
     """Registers the function it decorates for a declared type, which it must fit."""
 
-    def __call__(self, function: TypedFunction[P, R], /) -> Handler[P, R]: ...
+    def __call__(self, function: TypedFunction[P, R], /) -> Handler[P, R]: ...  # noqa: D102  - the class says it
 
 
 class Registry:

@@ -4,49 +4,35 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
 import anyio
-from anyio.lowlevel import EventLoopToken, current_token
 
+from gotasks_py._client import Client
 from gotasks_py._engine import Engine, EngineConfig
 from gotasks_py._janitor import JanitorConfig
-from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._scheduling import QueueOrder
+from gotasks_py._signals import stop_on_signals
 from gotasks_py.backoff import Backoff, Exponential
-from gotasks_py.enqueue import Enqueue, Producer
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
-from gotasks_py.handle import TaskHandle
-from gotasks_py.handlers import (
-    Handler,
-    HandlerDecorator,
-    OnConflict,
-    Registry,
-    TaskType,
-    TypedHandlerDecorator,
-)
+from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Hooks, Middleware
 from gotasks_py.policy import (
     Defaults,
     QueuePolicy,
-    TaskPolicy,
     TypePolicy,
     check_count,
     check_duration,
     check_name,
 )
 from gotasks_py.store import Store
-from gotasks_py.sync import SyncManager
-from gotasks_py.task import Task
+from gotasks_py.task import TaskId
 
 logger = logging.getLogger("gotasks_py.manager")
 
@@ -62,7 +48,7 @@ _NO_GRACE: Final = timedelta(0)
 _GRACE: Final = timedelta(seconds=30)
 
 
-class Manager:
+class Manager(Client):
     """Declares queues, registers handlers, enqueues tasks and runs them.
 
     A manager need not be started to enqueue, get, cancel, requeue or delete, and several
@@ -125,12 +111,19 @@ class Manager:
         if order not in {"weighted", "strict"}:
             msg = f"order must be 'weighted' or 'strict', not {order!r}"
             raise ConfigurationError(msg)
-        self._store = store
-        self._queues = _by_name(queues)
         self._defaults = Defaults(
             max_attempts=max_attempts, timeout=timeout, backoff=backoff or Exponential()
         )
         self._hooks = HookCaller([hooks] if isinstance(hooks, Hooks) else hooks)
+        self._registry = Registry()
+        super().__init__(
+            store,
+            queues=_by_name(queues),
+            registry=self._registry,
+            defaults=self._defaults,
+            hooks=self._hooks,
+            payload_limit=payload_limit,
+        )
         self._middleware = tuple(middleware)
         self._config = EngineConfig(
             name=name,
@@ -142,40 +135,12 @@ class Manager:
             janitor=janitor,
             result_limit=result_limit,
         )
-        self._registry = Registry()
-        self._producer = Producer(
-            store=store,
-            queues=self._queues,
-            registry=self._registry,
-            defaults=self._defaults,
-            payload_limit=payload_limit,
-            hooks=self._hooks,
-        )
-        self._operations = Operations(store, self._hooks)
-        self._registered: set[str] = set()
         self._engine: Engine | None = None
-        self._loop: EventLoopToken | None = None
-        self._sync = SyncManager(self)
 
     @property
     def id(self) -> str:
         """The id of the current run; the name alone while the manager is not started."""
         return self._config.name if self._engine is None else self._engine.id
-
-    @property
-    def store(self) -> Store:
-        """The store that this manager works on."""
-        return self._store
-
-    @property
-    def event_loop(self) -> EventLoopToken | None:
-        """The event loop that this manager last worked on."""
-        return self._loop
-
-    @property
-    def sync(self) -> SyncManager:
-        """The same operations for code that is not async: scripts, Django, Flask."""
-        return self._sync
 
     @overload
     def handler(
@@ -244,143 +209,6 @@ class Manager:
             self._registry.add, address=address, policy=policy, enqueue=self._enqueue_typed
         )
 
-    @overload
-    async def enqueue(
-        self,
-        queue: TaskType[P, R],
-        type: P,
-        payload: TaskPolicy | None = None,
-        /,
-        *,
-        on_conflict: OnConflict = "raise",
-    ) -> TaskHandle[R]: ...
-
-    @overload
-    async def enqueue(
-        self,
-        queue: str,
-        type: str,
-        payload: object = None,
-        policy: TaskPolicy | None = None,
-        *,
-        on_conflict: OnConflict = "raise",
-    ) -> TaskHandle[Any]: ...
-
-    async def enqueue(
-        self,
-        queue: str | TaskType[Any, Any],
-        type: Any,  # typed by the overloads
-        payload: Any = None,
-        policy: TaskPolicy | None = None,
-        *,
-        on_conflict: OnConflict = "raise",
-    ) -> TaskHandle[Any]:
-        """Store a task to be run: ``enqueue(queue, type, payload, policy)``.
-
-        With a :class:`TaskType`: ``enqueue(task_type, payload, policy)``, checked by type
-        checkers. With ``on_conflict="return"`` a task that holds the unique key already is
-        returned instead of raised about.
-
-        Raises:
-            UnknownQueueError: the queue is not declared.
-            PayloadError: the payload does not fit its type or cannot be stored.
-            DuplicateTaskError: an active task holds the unique key.
-            StoreUnavailableError: no answer; with ``task_id``, the task may exist.
-        """
-        if isinstance(queue, TaskType):
-            return await self._enqueue_typed(queue, type, payload, on_conflict=on_conflict)
-        return await self._enqueue(Enqueue(queue, type, payload, policy), None, on_conflict)
-
-    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
-        """Store many tasks, in chunks, each on its own; the handles align with the input.
-
-        Raises:
-            PartialEnqueueError: some failed; ``ids`` and ``failures`` say which and why,
-                and all others are stored.
-        """
-        await self._ready()
-        for queue in self._queues.values():
-            await self._register(queue)
-        handles = await self._producer.enqueue_many(requests)
-        for name in {handle.queue for handle in handles}:
-            self._nudge(name, None)
-        return handles
-
-    async def get(self, task_id: object) -> Task:
-        """Read a task by its id or the id's text.
-
-        Raises:
-            TaskNotFoundError: there is no such task.
-        """
-        await self._ready()
-        return await self._operations.get(task_id)
-
-    async def handle(self, task_id: object) -> TaskHandle[Any]:
-        """Make a handle for a task that was enqueued elsewhere.
-
-        Raises:
-            TaskNotFoundError: there is no such task.
-        """
-        task = await self.get(task_id)
-        return self._producer.handle(task.id, task.queue, task.type)
-
-    async def cancel(self, task_id: object) -> Task:
-        """Cancel a task: a pending one at once, a running one by its next heartbeat.
-
-        The handler of a running task is cancelled; nothing of it is recorded.
-
-        Raises:
-            TaskNotFoundError: there is no such task.
-            InvalidStateError: it is final already.
-        """
-        await self._ready()
-        task = await self._operations.cancel(task_id)
-        if self._engine is not None:
-            self._engine.cancel(task.id)
-        return task
-
-    async def requeue(self, task_id: object, *, fresh_lifetime: bool = False) -> Task:
-        """Bring a dead letter back: attempts start over, errors stay, its key is taken again.
-
-        It keeps the time at which it expires, unless ``fresh_lifetime`` starts that anew;
-        a warning is logged when little is left.
-
-        Raises:
-            TaskNotFoundError: there is no such task.
-            InvalidStateError: it is not dead, or its lifetime is over.
-            DuplicateTaskError: another active task has taken its unique key.
-        """
-        await self._ready()
-        task = await self._operations.requeue(task_id, fresh_lifetime=fresh_lifetime)
-        self._nudge(task.queue, None)
-        return task
-
-    async def requeue_dead(
-        self,
-        queue: str | None = None,
-        type: str | None = None,
-        *,
-        fresh_lifetime: bool = False,
-    ) -> RequeueReport:
-        """Bring back all dead letters of a queue, of a type, or of both; without either, all.
-
-        What cannot be brought back is reported, and the rest is done.
-        """
-        await self._ready()
-        report = await self._operations.requeue_dead(queue, type, fresh_lifetime=fresh_lifetime)
-        for name in self._queues:
-            self._nudge(name, None)
-        return report
-
-    async def delete(self, task_id: object) -> None:
-        """Remove a task in any state; if it is running, its outcome will be refused.
-
-        Raises:
-            TaskNotFoundError: there is no such task.
-        """
-        await self._ready()
-        await self._operations.delete(task_id)
-
     async def start(self) -> None:
         """Start working in the background of the current event loop.
 
@@ -416,7 +244,7 @@ class Manager:
         await self._engine.start()
         logger.info("manager %s started on %s", self.id, ", ".join(self._queues))
 
-    async def stop(self, timeout: timedelta | float = _GRACE) -> None:
+    async def stop(self, timeout: timedelta | float = _GRACE) -> None:  # noqa: ASYNC109  - part of the API
         """Stop: claim no more, let handlers finish for ``timeout``, then cancel them.
 
         What is not finished is handed back at once, without burning an attempt; a task of
@@ -431,7 +259,7 @@ class Manager:
             self._engine = None
             logger.info("manager %s stopped", engine.id)
 
-    async def run(self, timeout: timedelta | float = _GRACE) -> None:
+    async def run(self, timeout: timedelta | float = _GRACE) -> None:  # noqa: ASYNC109  - as for stop()
         """Work until SIGINT or SIGTERM, then :meth:`stop`; a second signal stops at once.
 
         Signals are taken in the main thread only, and user handlers are put back.
@@ -446,7 +274,8 @@ class Manager:
         try:
             async with anyio.create_task_group() as group:
                 if threading.current_thread() is threading.main_thread():
-                    group.start_soon(self._stop_on_signals, engine, _span(timeout))
+                    stop = partial(engine.stop, _span(timeout))
+                    group.start_soon(stop_on_signals, stop, engine.interrupt)
                 await engine.ended.wait()
                 group.cancel_scope.cancel()
         finally:
@@ -475,59 +304,13 @@ class Manager:
             return Health(ok=False, reasons=["the manager is not running"], is_running=False)
         return self._engine.health()
 
-    async def _stop_on_signals(self, engine: Engine, grace: timedelta) -> None:
-        with ExitStack() as stack:
-            stack.callback(_restore_signal_handlers())
-            signals = stack.enter_context(_open_signals())
-            stopping = False
-            async with anyio.create_task_group() as group:
-                async for number in signals:
-                    logger.info("got %s, stopping", number.name)
-                    if stopping:
-                        engine.interrupt()
-                    else:
-                        group.start_soon(engine.stop, grace)
-                    stopping = True
-
-    async def _enqueue_typed(
-        self,
-        task_type: TaskType[P, R],
-        payload: P,
-        policy: TaskPolicy | None,
-        *,
-        on_conflict: OnConflict,
-    ) -> TaskHandle[R]:
-        request = Enqueue(task_type.queue, task_type.name, payload, policy)
-        return await self._enqueue(request, task_type, on_conflict)
-
-    async def _enqueue(
-        self, request: Enqueue, task_type: TaskType[Any, Any] | None, on_conflict: OnConflict
-    ) -> TaskHandle[Any]:
-        await self._ready()
-        queue = self._queues.get(request.queue)
-        if queue is not None:
-            await self._register(queue)
-        handle = await self._producer.enqueue(request, task_type, on_conflict)
-        policy = request.policy
-        due_at = policy and (policy.run_at or (policy.delay and self._due_in(policy.delay)))
-        self._nudge(request.queue, due_at or None)
-        return handle
-
-    async def _ready(self) -> None:
-        await self._store.open()
-        self._loop = current_token()
-
-    async def _register(self, queue: QueuePolicy) -> None:
-        if queue.name not in self._registered:
-            await self._store.register_queue(queue)
-            self._registered.add(queue.name)
-
-    def _due_in(self, delay: timedelta) -> datetime:
-        return self._store.clock.now() + delay
-
     def _nudge(self, queue: str, due_at: datetime | None) -> None:
         if self._engine is not None:
             self._engine.nudge(queue, due_at)
+
+    def _stop_here(self, task_id: TaskId) -> None:
+        if self._engine is not None:
+            self._engine.cancel(task_id)
 
     def _check_registration(self, queue: str) -> None:
         if queue not in self._queues:
@@ -540,7 +323,7 @@ class Manager:
 def _by_name(queues: Sequence[QueuePolicy]) -> dict[str, QueuePolicy]:
     by_name: dict[str, QueuePolicy] = {}
     for queue in queues:
-        if not isinstance(queue, QueuePolicy):
+        if not isinstance(queue, QueuePolicy):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name alone is an easy mistake
             msg = f"queues must be QueuePolicy objects, not {queue!r}: QueuePolicy({queue!r})"
             raise ConfigurationError(msg)
         if queue.name in by_name:
@@ -568,19 +351,3 @@ def _span(timeout: timedelta | float) -> timedelta:
     except OverflowError:
         span = timedelta.max if timeout == math.inf else _NO_GRACE
     return max(span, _NO_GRACE)
-
-
-def _open_signals() -> AbstractContextManager[Any]:
-    return anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM)
-
-
-def _restore_signal_handlers() -> Callable[[], None]:
-    """Remember the program's signal handlers: the event loop forgets them when it lets go."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
-
-    return restore

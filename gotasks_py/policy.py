@@ -196,7 +196,7 @@ def attempt_policy(
     task: Task, kind: TypePolicy, queue: QueuePolicy, defaults: Defaults
 ) -> AttemptPolicy:
     """Settle what holds for one attempt of a task."""
-    stored = task.backoff and backoffs.from_document(task.backoff)
+    stored = None if task.backoff is None else backoffs.from_document(task.backoff)
     return AttemptPolicy(
         timeout=task.timeout or kind.timeout or queue.timeout or defaults.timeout,
         backoff=stored or kind.backoff or queue.backoff or defaults.backoff,

@@ -33,7 +33,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class AsyncOperations(Protocol):
+class _AsyncOperations(Protocol):
     """What of a manager is offered to sync code."""
 
     async def enqueue(
@@ -89,7 +89,7 @@ class SyncManager:
     Never for use on the event loop itself, which would wait for itself: it refuses there.
     """
 
-    def __init__(self, manager: AsyncOperations) -> None:
+    def __init__(self, manager: _AsyncOperations) -> None:
         self._manager = manager
         self._lock = threading.Lock()
         self._own: _OwnLoop | None = None

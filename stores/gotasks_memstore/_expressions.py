@@ -6,7 +6,7 @@ import copy
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
-from gotasks_py.lifecycle import (
+from gotasks_py.expressions import (
     Added,
     Appended,
     AtLeast,
@@ -20,13 +20,13 @@ from gotasks_py.lifecycle import (
     Now,
     Number,
     Overflow,
-    Patch,
     Record,
     Removed,
     Sum,
     Text,
     Value,
 )
+from gotasks_py.lifecycle import Patch
 from gotasks_py.store import TaskDocument
 
 _ABSENT: Final = object()

@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -132,7 +132,7 @@ class MemStore:
     def open_renewer(self, timeout: timedelta) -> Renewer | None:
         del timeout
         # Only the system's clock can be read outside the event loop.
-        return _MemRenewer(self) if isinstance(self._clock, SystemClock) else None
+        return _MemRenewer(self._renew) if isinstance(self._clock, SystemClock) else None
 
     async def get(self, task_id: TaskId) -> Task | None:
         with self._lock:
@@ -230,11 +230,11 @@ class MemStore:
 
 
 class _MemRenewer:
-    def __init__(self, store: MemStore) -> None:
-        self._store = store
+    def __init__(self, renew: Callable[[Sequence[Renewal]], Renewed]) -> None:
+        self._renew = renew
 
     def renew(self, renewals: Sequence[Renewal]) -> Renewed:
-        return self._store._renew(renewals)  # noqa: SLF001  - the two are one module's
+        return self._renew(renewals)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

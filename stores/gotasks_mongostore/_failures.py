@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -33,7 +33,7 @@ _PASSING_LABELS: Final = ("RetryableWriteError", "TransientTransactionError")
 
 
 @contextmanager
-def translated(action: str, *, task_id: TaskId | None = None) -> Iterator[None]:
+def translated(action: str, *, task_id: TaskId | None = None) -> Generator[None]:
     """Raise the library's errors for what the driver raises while doing ``action``."""
     try:
         yield

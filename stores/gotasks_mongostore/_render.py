@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TypeAlias, assert_never
 
-from gotasks_py.lifecycle import (
+from gotasks_py.expressions import (
     Added,
     Appended,
     AtLeast,
@@ -24,13 +24,13 @@ from gotasks_py.lifecycle import (
     Now,
     Number,
     Overflow,
-    Patch,
     Record,
     Removed,
     Sum,
     Text,
     Value,
 )
+from gotasks_py.lifecycle import Patch
 
 Pipeline: TypeAlias = list[Mapping[str, object]]
 

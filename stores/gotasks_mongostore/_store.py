@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
@@ -244,7 +244,7 @@ class MongoStore:
             reaped_tasks.append(Task.from_document(taken))
         return reaped_tasks
 
-    async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:  # noqa: A002  - the word of the whole API
+    async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
         tasks = self._connection.collections().tasks
         # Not bounded as a whole: a long list is read as slowly as its reader works on it.
         with translated("list dead letters"):
@@ -284,7 +284,7 @@ class MongoStore:
         raise DuplicateTaskError(task.queue, task.unique_key, holder)
 
     @contextmanager
-    def _operation(self, action: str, *, task_id: TaskId | None = None) -> Iterator[Collections]:
+    def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
         with translated(action, task_id=task_id), pymongo.timeout(self._timeout_seconds):
             yield self._connection.collections()
 

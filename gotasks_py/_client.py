@@ -1,0 +1,244 @@
+"""What needs no workers: putting tasks into the store, and acting on those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, overload
+
+from anyio.lowlevel import EventLoopToken, current_token
+
+from gotasks_py._operations import Operations, RequeueReport
+from gotasks_py.enqueue import Enqueue, Producer
+from gotasks_py.handle import TaskHandle
+from gotasks_py.handlers import OnConflict, Registry, TaskType
+from gotasks_py.hooks import HookCaller
+from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy
+from gotasks_py.store import Store
+from gotasks_py.sync import SyncManager
+from gotasks_py.task import Task, TaskId
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Client:
+    """The half of a manager that works without being started."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        queues: Mapping[str, QueuePolicy],
+        registry: Registry,
+        defaults: Defaults,
+        hooks: HookCaller,
+        payload_limit: int,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        self._producer = Producer(
+            store=store,
+            queues=queues,
+            registry=registry,
+            defaults=defaults,
+            payload_limit=payload_limit,
+            hooks=hooks,
+        )
+        self._operations = Operations(store, hooks)
+        self._registered: set[str] = set()
+        self._loop: EventLoopToken | None = None
+        self._sync = SyncManager(self)
+
+    @property
+    def store(self) -> Store:
+        """The store that this manager works on."""
+        return self._store
+
+    @property
+    def event_loop(self) -> EventLoopToken | None:
+        """The event loop that this manager last worked on."""
+        return self._loop
+
+    @property
+    def sync(self) -> SyncManager:
+        """The same operations for code that is not async: scripts, Django, Flask."""
+        return self._sync
+
+    @overload
+    async def enqueue(
+        self,
+        queue: TaskType[P, R],
+        type: P,
+        payload: TaskPolicy | None = None,
+        /,
+        *,
+        on_conflict: OnConflict = "raise",
+    ) -> TaskHandle[R]: ...
+
+    @overload
+    async def enqueue(
+        self,
+        queue: str,
+        type: str,
+        payload: object = None,
+        policy: TaskPolicy | None = None,
+        *,
+        on_conflict: OnConflict = "raise",
+    ) -> TaskHandle[Any]: ...
+
+    async def enqueue(
+        self,
+        queue: str | TaskType[Any, Any],
+        type: Any,  # typed by the overloads
+        payload: Any = None,
+        policy: TaskPolicy | None = None,
+        *,
+        on_conflict: OnConflict = "raise",
+    ) -> TaskHandle[Any]:
+        """Store a task to be run: ``enqueue(queue, type, payload, policy)``.
+
+        With a :class:`TaskType`: ``enqueue(task_type, payload, policy)``, checked by type
+        checkers. With ``on_conflict="return"`` a task that holds the unique key already is
+        returned instead of raised about.
+
+        Raises:
+            UnknownQueueError: the queue is not declared.
+            PayloadError: the payload does not fit its type or cannot be stored.
+            DuplicateTaskError: an active task holds the unique key.
+            StoreUnavailableError: no answer; with ``task_id``, the task may exist.
+        """
+        if isinstance(queue, TaskType):
+            return await self._enqueue_typed(queue, type, payload, on_conflict=on_conflict)
+        return await self._enqueue(Enqueue(queue, type, payload, policy), None, on_conflict)
+
+    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
+        """Store many tasks, in chunks, each on its own; the handles align with the input.
+
+        Raises:
+            PartialEnqueueError: some failed; ``ids`` and ``failures`` say which and why,
+                and all others are stored.
+        """
+        await self._ready()
+        for queue in self._queues.values():
+            await self._register(queue)
+        handles = await self._producer.enqueue_many(requests)
+        for name in {handle.queue for handle in handles}:
+            self._nudge(name, None)
+        return handles
+
+    async def get(self, task_id: object) -> Task:
+        """Read a task by its id or the id's text.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+        """
+        await self._ready()
+        return await self._operations.get(task_id)
+
+    async def handle(self, task_id: object) -> TaskHandle[Any]:
+        """Make a handle for a task that was enqueued elsewhere.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+        """
+        task = await self.get(task_id)
+        return self._producer.handle(task.id, task.queue, task.type)
+
+    async def cancel(self, task_id: object) -> Task:
+        """Cancel a task: a pending one at once, a running one by its next heartbeat.
+
+        The handler of a running task is cancelled; nothing of it is recorded.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+            InvalidStateError: it is final already.
+        """
+        await self._ready()
+        task = await self._operations.cancel(task_id)
+        self._stop_here(task.id)
+        return task
+
+    async def requeue(self, task_id: object, *, fresh_lifetime: bool = False) -> Task:
+        """Bring a dead letter back: attempts start over, errors stay, its key is taken again.
+
+        It keeps the time at which it expires, unless ``fresh_lifetime`` starts that anew;
+        a warning is logged when little is left.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+            InvalidStateError: it is not dead, or its lifetime is over.
+            DuplicateTaskError: another active task has taken its unique key.
+        """
+        await self._ready()
+        task = await self._operations.requeue(task_id, fresh_lifetime=fresh_lifetime)
+        self._nudge(task.queue, None)
+        return task
+
+    async def requeue_dead(
+        self,
+        queue: str | None = None,
+        type: str | None = None,
+        *,
+        fresh_lifetime: bool = False,
+    ) -> RequeueReport:
+        """Bring back all dead letters of a queue, of a type, or of both; without either, all.
+
+        What cannot be brought back is reported, and the rest is done.
+        """
+        await self._ready()
+        report = await self._operations.requeue_dead(queue, type, fresh_lifetime=fresh_lifetime)
+        for name in self._queues:
+            self._nudge(name, None)
+        return report
+
+    async def delete(self, task_id: object) -> None:
+        """Remove a task in any state; if it is running, its outcome will be refused.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+        """
+        await self._ready()
+        await self._operations.delete(task_id)
+
+    async def _enqueue_typed(
+        self,
+        task_type: TaskType[P, R],
+        payload: P,
+        policy: TaskPolicy | None,
+        *,
+        on_conflict: OnConflict,
+    ) -> TaskHandle[R]:
+        request = Enqueue(task_type.queue, task_type.name, payload, policy)
+        return await self._enqueue(request, task_type, on_conflict)
+
+    async def _enqueue(
+        self, request: Enqueue, task_type: TaskType[Any, Any] | None, on_conflict: OnConflict
+    ) -> TaskHandle[Any]:
+        await self._ready()
+        queue = self._queues.get(request.queue)
+        if queue is not None:
+            await self._register(queue)
+        handle = await self._producer.enqueue(request, task_type, on_conflict)
+        self._nudge(request.queue, self._due_at(request.policy))
+        return handle
+
+    async def _ready(self) -> None:
+        await self._store.open()
+        self._loop = current_token()
+
+    async def _register(self, queue: QueuePolicy) -> None:
+        if queue.name not in self._registered:
+            await self._store.register_queue(queue)
+            self._registered.add(queue.name)
+
+    def _due_at(self, policy: TaskPolicy | None) -> datetime | None:
+        if policy is None:
+            return None
+        return policy.run_at or self._store.clock.now() + (policy.delay or timedelta(0))
+
+    def _nudge(self, queue: str, due_at: datetime | None) -> None:
+        """Notice that a queue got work; for the half that has workers."""
+
+    def _stop_here(self, task_id: TaskId) -> None:
+        """Notice that a task was cancelled; for the half that may be running it."""
