@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.errors import (
@@ -36,7 +37,7 @@ class MemStore:
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._tasks: dict[TaskId, TaskDocument] = {}
+        self._documents = Documents()
         self._queues: dict[str, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
@@ -82,8 +83,9 @@ class MemStore:
     async def insert(self, document: TaskDocument) -> None:
         with self._lock:
             self._purge()
-            self._check_key(document)
-            self._tasks.setdefault(_id(document), copy.deepcopy(document))
+            if self._documents.get(id_of(document)) is None:
+                self._check_key(document)
+                self._documents.put(copy.deepcopy(document))
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         failures: dict[int, GotasksError] = {}
@@ -98,6 +100,7 @@ class MemStore:
         patch = claimed(token=request.token, owner=request.owner, lease=request.lease)
         with self._lock:
             now = self._clock.now()
+            self._purge()
             due = [document for document in self._lane(request) if _is_due(document, now)]
             if not due:
                 return None
@@ -105,7 +108,7 @@ class MemStore:
 
     async def find_claimed(self, request: ClaimRequest) -> Task | None:
         with self._lock:
-            for document in self._lane(request):
+            for document in self._documents:
                 if field(document, "lease.token") == request.token:
                     return _read(document)
         return None
@@ -113,7 +116,7 @@ class MemStore:
     async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
         with self._lock:
             self._purge()
-            document = self._tasks.get(ref.id)
+            document = self._documents.get(ref.id)
             if document is None:
                 return False
             if _is_held(document, ref) and _fits(document, patch):
@@ -123,7 +126,7 @@ class MemStore:
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._lock:
-            document = self._tasks.get(ref.id)
+            document = self._documents.get(ref.id)
             return document is not None and _is_held(document, ref)
 
     async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
@@ -137,27 +140,27 @@ class MemStore:
     async def get(self, task_id: TaskId) -> Task | None:
         with self._lock:
             self._purge()
-            document = self._tasks.get(task_id)
+            document = self._documents.get(task_id)
             return None if document is None else _read(document)
 
     async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
         with self._lock:
             self._purge()
-            document = self._tasks.get(task_id)
+            document = self._documents.get(task_id)
             if document is None or not _fits(document, patch):
                 return None
             return self._apply(document, patch)
 
     async def delete(self, task_id: TaskId) -> bool:
         with self._lock:
-            return self._tasks.pop(task_id, None) is not None
+            return self._documents.remove(task_id)
 
     async def reap(self, limit: int) -> Sequence[Task]:
         with self._lock:
             now = self._clock.now()
             lapsed = [
                 document
-                for document in self._tasks.values()
+                for document in self._documents
                 if isinstance(at := document.get("reap_at"), datetime) and at <= now
             ]
             return [self._apply(document, reaped()) for document in lapsed[:limit]]
@@ -165,7 +168,7 @@ class MemStore:
     async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
         with self._lock:
             self._purge()
-            tasks = [Task.from_document(document) for document in self._tasks.values()]
+            tasks = [Task.from_document(document) for document in self._documents]
         dead = [
             task
             for task in tasks
@@ -182,7 +185,7 @@ class MemStore:
             self._purge()
             for renewal in renewals:
                 ref = renewal.ref
-                document = self._tasks.get(ref.id)
+                document = self._documents.get(ref.id)
                 if document is None or not _is_held(document, ref):
                     lost.add(ref.token)
                     continue
@@ -192,41 +195,25 @@ class MemStore:
         return Renewed(frozenset(lost), frozenset(asked))
 
     def _lane(self, request: ClaimRequest) -> Iterator[TaskDocument]:
-        self._purge()
-        for document in self._tasks.values():
-            if (
-                document.get("queue") == request.queue
-                and document.get("lane") == request.lane
-                and document.get("type") in request.types
-            ):
-                yield document
+        return self._documents.claimable(request.queue, request.lane, request.types)
 
     def _apply(self, document: TaskDocument, patch: Patch) -> Task:
         changed = apply(patch, document, self._clock.now())
         if changed.get("unique_key") != document.get("unique_key"):
             self._check_key(changed)
-        self._tasks[_id(changed)] = changed
+        self._documents.put(changed)
         return _read(changed)
 
     def _check_key(self, document: TaskDocument) -> None:
         key = document.get("unique_key")
         if not isinstance(key, str):
             return
-        for other in self._tasks.values():
-            same = other.get("unique_key") == key and other.get("queue") == document.get("queue")
-            if same and other["_id"] != document["_id"]:
-                raise DuplicateTaskError(str(document["queue"]), key, _id(other))
+        holder = self._documents.holder(document)
+        if holder is not None and holder != id_of(document):
+            raise DuplicateTaskError(str(document["queue"]), key, holder)
 
     def _purge(self) -> None:
-        """Do what the TTL monitor of a server does, at every look."""
-        now = self._clock.now()
-        gone = [
-            task_id
-            for task_id, document in self._tasks.items()
-            if isinstance(at := document.get("expires_at"), datetime) and at <= now
-        ]
-        for task_id in gone:
-            del self._tasks[task_id]
+        self._documents.purge(self._clock.now())
 
 
 class _MemRenewer:
@@ -240,10 +227,6 @@ class _MemRenewer:
         """Do nothing: there is no connection."""
 
 
-def _id(document: TaskDocument) -> TaskId:
-    return str(document["_id"])
-
-
 def _read(document: TaskDocument) -> Task:
     return Task.from_document(copy.deepcopy(document))
 
@@ -254,9 +237,9 @@ def _is_due(document: TaskDocument, now: datetime) -> bool:
 
 
 def _claim_order(document: TaskDocument) -> tuple[int, datetime, str]:
-    task = Task.from_document(document)
-    assert task.due_at is not None  # noqa: S101  - only due tasks are put in order
-    return (-task.priority, task.due_at, str(task.id))
+    priority, due_at = document.get("priority"), document["due_at"]
+    assert isinstance(due_at, datetime)  # noqa: S101  - only due tasks are put in order
+    return (-priority if isinstance(priority, int) else 0, due_at, str(document["_id"]))
 
 
 def _is_held(document: TaskDocument, ref: LeaseRef) -> bool:

@@ -1,0 +1,81 @@
+"""The documents in memory, with what the indexes of a database do for the real store."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from gotasks_py.store import TaskDocument
+from gotasks_py.task import TaskId
+
+
+class Documents:
+    """Documents by id; those that a claim may take by lane; holders of unique keys."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[TaskId, TaskDocument] = {}
+        self._claimable: dict[object, dict[TaskId, TaskDocument]] = {}
+        self._holders: dict[object, TaskId] = {}
+        self._expiring: list[tuple[datetime, str]] = []
+
+    def __iter__(self) -> Iterator[TaskDocument]:
+        return iter(list(self._by_id.values()))
+
+    def get(self, task_id: TaskId) -> TaskDocument | None:
+        return self._by_id.get(task_id)
+
+    def put(self, document: TaskDocument) -> None:
+        """Store a document in place of the one with its id."""
+        task_id = id_of(document)
+        self.remove(task_id)
+        self._by_id[task_id] = document
+        if document.get("due_at") is not None:
+            self._claimable.setdefault(_lane(document), {})[task_id] = document
+        if isinstance(document.get("unique_key"), str):
+            self._holders[_key(document)] = task_id
+        if isinstance(expires_at := document.get("expires_at"), datetime):
+            heapq.heappush(self._expiring, (expires_at, str(task_id)))
+
+    def remove(self, task_id: TaskId) -> bool:
+        document = self._by_id.pop(task_id, None)
+        if document is None:
+            return False
+        self._claimable.get(_lane(document), {}).pop(task_id, None)
+        if self._holders.get(_key(document)) == task_id:
+            del self._holders[_key(document)]
+        return True
+
+    def claimable(self, queue: str, lane: int, types: Iterable[str]) -> Iterator[TaskDocument]:
+        """Yield what of a lane a claim may take, now or later."""
+        for name in types:
+            yield from self._claimable.get((queue, lane, name), {}).values()
+
+    def holder(self, document: TaskDocument) -> TaskId | None:
+        """Tell which document holds the unique key of this one."""
+        return self._holders.get(_key(document))
+
+    def purge(self, now: datetime) -> None:
+        """Remove what has expired, as the TTL monitor of a server does."""
+        while self._expiring and self._expiring[0][0] <= now:
+            _, task_id = heapq.heappop(self._expiring)
+            document = self._by_id.get(task_id, {})
+            # A requeue may have given the document another end since.
+            if isinstance(at := document.get("expires_at"), datetime) and at <= now:
+                self.remove(task_id)
+
+
+def id_of(document: TaskDocument) -> TaskId:
+    return str(document["_id"])
+
+
+def _lane(document: TaskDocument) -> object:
+    return tuple(_hashable(document.get(name)) for name in ("queue", "lane", "type"))
+
+
+def _key(document: TaskDocument) -> object:
+    return tuple(_hashable(document.get(name)) for name in ("queue", "lane", "unique_key"))
+
+
+def _hashable(value: object) -> object:
+    return value if isinstance(value, str | int) else repr(value)
