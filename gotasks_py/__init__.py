@@ -37,7 +37,7 @@ from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
 from gotasks_py.manager import Manager
 from gotasks_py.policy import QueuePolicy, TaskPolicy
-from gotasks_py.store import Store
+from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager, SyncTaskHandle
 from gotasks_py.task import AttemptError, Lease, Status, Task, TaskId
 
@@ -75,6 +75,7 @@ __all__ = [
     "RequeueReport",
     "ResultTimeoutError",
     "Retry",
+    "Session",
     "Snooze",
     "Status",
     "Store",

@@ -16,7 +16,7 @@ from anyio import to_thread
 
 from gotasks_py import lifecycle
 from gotasks_py._control import AttemptControl
-from gotasks_py._running import Running, StopReason
+from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._verdict import (
     Cancelled,
@@ -29,12 +29,12 @@ from gotasks_py._verdict import (
     Raised,
     Released,
     Retrying,
-    Returned,
     Snoozed,
     Stopped,
     Unstorable,
     Verdict,
     patch_for,
+    text_of,
 )
 from gotasks_py.backoff import Fixed
 from gotasks_py.context import TaskContext
@@ -142,29 +142,45 @@ class _Attempt:
             await self._announce(verdict, duration)
 
     async def _ending(self) -> Ending:
-        expires_at, due_by = self._task.expires_at, self._task.updated_at
-        if expires_at is not None and expires_at <= due_by:
+        expires_at, claimed_at = self._task.expires_at, self._task.updated_at
+        if expires_at is not None and expires_at <= claimed_at:
             return Expired()
-        timeout = self._policy.timeout
-        value: object = _NOTHING
-        error: BaseException | None = None
         with anyio.CancelScope(shield=True) as scope:
-            if timeout is not None:
-                scope.deadline = anyio.current_time() + timeout.total_seconds()
-            self._running.scope = scope
-            if self._running.stop_reason is not None:
-                scope.cancel()
-            try:
-                value = await self._handle()
-            except anyio.get_cancelled_exc_class() as cancellation:
-                if scope.cancel_called:
-                    raise
-                error = cancellation  # the handler's own doing, so its failure
-            except BaseException as failure:  # noqa: BLE001  - a failed attempt, whatever it is
-                error = failure
+            value, error = _NOTHING, None
+            value, error = await self._outcome(scope)
+        if self._running.completion is not None:
+            return self._completed(error)
         if scope.cancel_called:
             return self._interrupted(value)
         return Raised(error) if error is not None else self._returned(value)
+
+    async def _outcome(self, scope: anyio.CancelScope) -> tuple[object, BaseException | None]:
+        """Run the handler in its scope; tell what it returned or raised."""
+        if self._policy.timeout is not None:
+            scope.deadline = anyio.current_time() + self._policy.timeout.total_seconds()
+        self._running.scope = scope
+        if self._running.stop_reason is not None:
+            scope.cancel()
+        try:
+            return await self._handle(), None
+        except anyio.get_cancelled_exc_class() as cancellation:
+            if scope.cancel_called:
+                raise
+            return _NOTHING, cancellation  # the handler's own doing, so its failure
+        except BaseException as failure:  # noqa: BLE001  - a failed attempt, whatever it is
+            return _NOTHING, failure
+
+    def _completed(self, error: BaseException | None) -> Ending:
+        """Take the handler's own completion for its ending: it is committed."""
+        assert self._running.completion is not None  # noqa: S101  - checked by the caller
+        if error is not None:
+            logger.error(
+                "the handler of task %s failed after it had completed the task: %s",
+                self._task.id,
+                text_of(error),
+                extra=self._log,
+            )
+        return self._running.completion
 
     def _interrupted(self, value: object) -> Ending:
         """Judge an attempt that was told to stop, which it may have ignored."""
@@ -175,15 +191,20 @@ class _Attempt:
 
     def _returned(self, value: object) -> Ending:
         try:
-            codec = self._handler.task_type.result_codec
-            document = codec.encode(value, limit=self._runner.result_limit, what="result")
+            return self._encoded(value)
         except GotasksError as error:
             return Unstorable(error)
+
+    def _encoded(self, value: object) -> Returned:
+        codec = self._handler.task_type.result_codec
+        document = codec.encode(value, limit=self._runner.result_limit, what="result")
         return Returned(value, None if value is None else document)
 
     async def _handle(self) -> object:
         payload = self._handler.task_type.payload_codec.decode(self._task.payload)
-        control = AttemptControl(self._runner.store, self._running, self._runner.lease_changed)
+        control = AttemptControl(
+            self._runner.store, self._running, self._runner.lease_changed, self._encoded
+        )
         context = TaskContext(self._task, control)
         await self._runner.hooks.call("before_handle", TaskEvent(task=self._task))
         # A checkpoint: what was told to stop before it started must not start.
@@ -208,6 +229,8 @@ class _Attempt:
 
     async def _record(self, verdict: Verdict) -> Verdict | None:
         """Write the verdict; tell what it became, or ``None`` if that is not known."""
+        if self._running.completion is not None:
+            return verdict
         token = self._running.ref.token
         patch = patch_for(verdict, token)
         try:

@@ -14,7 +14,7 @@ from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller
 from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy
-from gotasks_py.store import Store
+from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager
 from gotasks_py.task import Task, TaskId
 
@@ -74,6 +74,7 @@ class Client:
         /,
         *,
         on_conflict: OnConflict = "raise",
+        session: Session | None = None,
     ) -> TaskHandle[R]: ...
 
     @overload
@@ -85,6 +86,7 @@ class Client:
         policy: TaskPolicy | None = None,
         *,
         on_conflict: OnConflict = "raise",
+        session: Session | None = None,
     ) -> TaskHandle[Any]: ...
 
     async def enqueue(
@@ -95,12 +97,15 @@ class Client:
         policy: TaskPolicy | None = None,
         *,
         on_conflict: OnConflict = "raise",
+        session: Session | None = None,
     ) -> TaskHandle[Any]:
         """Store a task to be run: ``enqueue(queue, type, payload, policy)``.
 
         With a :class:`TaskType`: ``enqueue(task_type, payload, policy)``, checked by type
         checkers. With ``on_conflict="return"`` a task that holds the unique key already is
-        returned instead of raised about.
+        returned instead of raised about. With ``session``, a session of the store's driver in
+        a transaction, the task exists when the transaction commits (an outbox); hooks are
+        not told of it.
 
         Raises:
             UnknownQueueError: the queue is not declared.
@@ -109,8 +114,12 @@ class Client:
             StoreUnavailableError: no answer; with ``task_id``, the task may exist.
         """
         if isinstance(queue, TaskType):
-            return await self._enqueue_typed(queue, type, payload, on_conflict=on_conflict)
-        return await self._enqueue(Enqueue(queue, type, payload, policy), None, on_conflict)
+            return await self._enqueue_typed(
+                queue, type, payload, on_conflict=on_conflict, session=session
+            )
+        return await self._enqueue(
+            Enqueue(queue, type, payload, policy), None, on_conflict, session
+        )
 
     async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
         """Store many tasks, in chunks, each on its own; the handles align with the input.
@@ -208,19 +217,25 @@ class Client:
         policy: TaskPolicy | None,
         *,
         on_conflict: OnConflict,
+        session: Session | None,
     ) -> TaskHandle[R]:
         request = Enqueue(task_type.queue, task_type.name, payload, policy)
-        return await self._enqueue(request, task_type, on_conflict)
+        return await self._enqueue(request, task_type, on_conflict, session)
 
     async def _enqueue(
-        self, request: Enqueue, task_type: TaskType[Any, Any] | None, on_conflict: OnConflict
+        self,
+        request: Enqueue,
+        task_type: TaskType[Any, Any] | None,
+        on_conflict: OnConflict,
+        session: Session | None,
     ) -> TaskHandle[Any]:
         await self._ready()
         queue = self._queues.get(request.queue)
         if queue is not None:
             await self._register(queue)
-        handle = await self._producer.enqueue(request, task_type, on_conflict)
-        self._nudge(request.queue, self._due_at(request.policy))
+        handle = await self._producer.enqueue(request, task_type, on_conflict, session)
+        if session is None:
+            self._nudge(request.queue, self._due_at(request.policy))
         return handle
 
     async def _ready(self) -> None:

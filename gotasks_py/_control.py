@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from gotasks_py._running import Running, StopReason
+from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py.codec import codec_for
 from gotasks_py.errors import LeaseLostError
-from gotasks_py.lifecycle import Patch, extended, progressed
+from gotasks_py.lifecycle import Patch, completed, extended, progressed
 from gotasks_py.policy import check_duration
-from gotasks_py.store import Store
+from gotasks_py.store import Session, Store
 from gotasks_py.task import Lease
 
 _PROGRESS_LIMIT: Final = 64 * 1024
@@ -26,6 +27,7 @@ class AttemptControl:
     store: Store
     running: Running
     lease_changed: Callable[[], None]
+    encode_result: Callable[[object], Returned]
 
     @property
     def is_stopping(self) -> bool:
@@ -50,6 +52,23 @@ class AttemptControl:
     async def progress(self, progress: object) -> None:
         document = _PROGRESS.encode({"progress": progress}, limit=_PROGRESS_LIMIT, what="progress")
         await self._write(progressed(document["progress"]))
+
+    @asynccontextmanager
+    async def transaction(self, result: object) -> AsyncGenerator[Session]:
+        running = self.running
+        completion = self.encode_result(result)
+        running.is_in_transaction = True
+        try:
+            await self.extend(None)
+            async with self.store.transaction() as session:
+                yield session
+                patch = completed(running.ref.token, completion.document)
+                if not await self.store.settle(running.ref, patch, session=session):
+                    raise LeaseLostError(running.task.id)
+            running.completion = completion
+        finally:
+            running.is_in_transaction = False
+            self.lease_changed()
 
     async def _write(self, patch: Patch) -> None:
         if not await self.store.settle(self.running.ref, patch):

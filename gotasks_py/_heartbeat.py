@@ -74,6 +74,8 @@ class Heartbeat:
             if not elapsed.cancelled_caught:
                 continue
             running, sent = rhythm.begin()
+            if not running:
+                continue
             try:
                 renewed = await self._store.renew([each.renewal() for each in running])
             except GotasksError as error:
@@ -193,7 +195,7 @@ class _Rhythm:
 
     def pause(self) -> float:
         """Tell how many seconds to wait; endless while nothing runs."""
-        leases = [each.lease for each in list(self._running.by_token.values())]
+        leases = [each.lease for each in self._renewable()]
         if not leases:
             self._due = math.inf
             return math.inf
@@ -204,7 +206,10 @@ class _Rhythm:
     def begin(self) -> tuple[list[Running], float]:
         """Tell what to renew, and the time before it is sent."""
         self._due = math.inf
-        return list(self._running.by_token.values()), self._clock.monotonic()
+        return self._renewable(), self._clock.monotonic()
+
+    def _renewable(self) -> list[Running]:
+        return [each for each in list(self._running.by_token.values()) if each.is_renewable]
 
 
 def _interval(leases: Sequence[timedelta]) -> timedelta:

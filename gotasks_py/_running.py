@@ -12,6 +12,14 @@ from gotasks_py.store import Renewal
 from gotasks_py.task import LeaseRef, Task, TaskId
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler returned; ``document`` is its result as it will be stored."""
+
+    value: object
+    document: object
+
+
 class StopReason(Enum):
     """Why the engine stops a handler."""
 
@@ -36,17 +44,26 @@ class Running:
     handler_started: bool = False
     is_over: bool = False
     """Whether the handler has ended; what is left is to record the outcome."""
+    completion: Returned | None = None
+    """Set when the handler has completed the task itself, in a transaction."""
+    is_in_transaction: bool = False
+    """Whether renewals must keep away: each would conflict with the transaction."""
     stop_reason: StopReason | None = None
     scope: anyio.CancelScope | None = None
 
     def stop(self, reason: StopReason) -> None:
         """Cancel the handler. The first reason counts, but a lost lease beats them all."""
-        if self.is_over:
+        if self.is_over or self.completion is not None:
             return
         if self.stop_reason is None or reason is StopReason.LEASE_LOST:
             self.stop_reason = reason
         if self.scope is not None:
             self.scope.cancel()
+
+    @property
+    def is_renewable(self) -> bool:
+        """Whether the heartbeat should renew the lease."""
+        return not self.is_in_transaction and self.completion is None
 
     def renewal(self) -> Renewal:
         """Ask for the lease to be renewed."""

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias, assert_never
 
 from gotasks_py import lifecycle
-from gotasks_py._running import StopReason
+from gotasks_py._running import Returned, StopReason
 from gotasks_py.backoff import Backoff, bounded
 from gotasks_py.errors import PayloadError, Reject, Retry, Snooze
 from gotasks_py.lifecycle import Failure, Patch
@@ -23,14 +23,6 @@ logger = logging.getLogger("gotasks_py.attempt")
 
 _MAX_MESSAGE: Final = 2_000
 _MAX_TRACEBACK: Final = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """The handler returned; ``document`` is its result as it will be stored."""
-
-    value: object
-    document: object
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import types
-from collections import deque
-from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
-from enum import Enum
+from collections.abc import Iterable
+from dataclasses import is_dataclass
 from functools import lru_cache
-from operator import attrgetter
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
+    Final,
     Generic,
     Literal,
+    TypeAlias,
     TypeVar,
     Union,
     cast,
@@ -24,33 +22,29 @@ from typing import (
 
 from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_json
 from typing_extensions import is_typeddict
 
+from gotasks_py._equality import Difference, difference
+from gotasks_py._storable import LEAVES, Document, UnstorableError, storable
 from gotasks_py.errors import HandlerError, PayloadError, PayloadTooLargeError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-Document = dict[str, object]
+__all__ = ["Codec", "Document", "codec_for", "codec_for_value"]
 
 T = TypeVar("T")
-_Path = tuple[object, ...]
-_Mode = Literal["python", "json"]
+_Mode: TypeAlias = Literal["python", "json"]
 
-_WRAPPER = "value"
-# The server allows 180 levels; the rest is left to what a task wraps around its payload.
-_MAX_DEPTH = 100
-_MAX_TEXT = 200
-_MAX_PROBLEMS = 100
-_INT32 = 2**31
-_INT64 = 2**63
-_LEAVES = frozenset({type(None), bool, int, float, str, bytes, datetime})
-_BUILTINS = _LEAVES | {list, tuple, dict, set, frozenset, deque}
+_WRAPPER: Final = "value"
+_MAX_TEXT: Final = 200
+_MAX_PROBLEMS: Final = 100
 
 # A plain dump keeps NaN and bytes as they are. The others are for what it cannot do: models
 # that do not read their serialization aliases, and serializers that exist for JSON only.
-_DUMPS: tuple[tuple[_Mode, bool], ...] = (("python", True), ("python", False), ("json", True))
+_DUMPS: Final[tuple[tuple[_Mode, bool], ...]] = (
+    ("python", True),
+    ("python", False),
+    ("json", True),
+)
 
 
 class Codec(Generic[T]):
@@ -64,7 +58,7 @@ class Codec(Generic[T]):
         self.annotation = annotation
         self.name = _type_name(annotation)
         self._adapter = self._build_adapter()
-        self._always_object = _is_always_object(annotation)
+        self._has_fields = _has_fields(annotation)
 
     def encode(self, value: object, *, limit: int, what: str = "payload") -> Document:
         """Return the document of a value, which decodes to an equal value.
@@ -80,13 +74,13 @@ class Codec(Generic[T]):
         for mode, by_alias in _DUMPS:
             try:
                 document, size = self._stored(valid, mode, by_alias=by_alias)
-                if size <= limit:
-                    self._refuse_losses(valid, document)
-                    return document
+                self._refuse_losses(valid, document)
             except PayloadError as error:
                 problems.append(error)
-            else:
+                continue
+            if size > limit:
                 raise PayloadTooLargeError(what, size, limit)
+            return document
         raise problems[0]
 
     def decode(self, document: object) -> T:
@@ -100,16 +94,18 @@ class Codec(Generic[T]):
                 f"the document is of type {type(document).__name__}, not an object; it must hold "
                 f"{self.name}, or {{'value': ...}} where that is not an object"
             )
-        candidates: list[object] = [document]
-        if document.keys() == {_WRAPPER}:
-            candidates.insert(1 if self._always_object else 0, document[_WRAPPER])
-        problems: list[PayloadError] = []
-        for candidate in candidates:
+        if not _is_wrapper(document):
+            return self._read(document)
+        candidates: list[object] = [document[_WRAPPER], document]
+        if self._is_own(document):
+            candidates.reverse()
+        try:
+            return self._read(candidates[0])
+        except PayloadError as problem:
             try:
-                return self._read(candidate)
-            except PayloadError as error:
-                problems.append(error)
-        raise problems[0]
+                return self._read(candidates[1])
+            except PayloadError:
+                raise problem from None
 
     def _build_adapter(self) -> TypeAdapter[T]:
         try:
@@ -148,32 +144,44 @@ class Codec(Generic[T]):
             return self._adapter.validate_json(to_json(value), by_alias=True, by_name=True)
         except ValidationError as error:
             misfit = min(misfit, error, key=ValidationError.error_count)
-        except Exception:  # noqa: BLE001, S110 - the first error is the one to report
+        except Exception:  # noqa: BLE001, S110  - the first error is the one to report
             pass
         raise _misfit(misfit, self.name) from None
 
     def _stored(self, valid: T, mode: _Mode, *, by_alias: bool) -> tuple[Document, int]:
+        wrapped = False
         try:
             dump: object = self._adapter.dump_python(
                 valid, mode=mode, by_alias=by_alias, round_trip=True, warnings=False
             )
+            wrapped = not isinstance(dump, dict) or (_is_wrapper(dump) and not self._is_own(dump))
+            return storable({_WRAPPER: dump} if wrapped else cast("dict[object, object]", dump))
+        except UnstorableError as error:
+            path = error.path[1:] if wrapped else error.path
+            raise PayloadError(f"the value {error}", path=_dotted(path)) from None
         except Exception as error:
             raise _broken("serialization", self.name, error) from error
-        if not isinstance(dump, dict) or (not self._always_object and dump.keys() == {_WRAPPER}):
-            return _plain({_WRAPPER: dump}, hidden=1)
-        return _plain(dump, hidden=0)
+
+    def _is_own(self, document: dict[Any, object]) -> bool:
+        """Whether an object whose only key is ``value`` is this type's, and no wrapper.
+
+        Whoever does not know the type that wrote it cannot tell, so an untyped object of
+        that shape is wrapped once more; that is known by its inner ``value``.
+        """
+        inner = document[_WRAPPER]
+        return self._has_fields and not (isinstance(inner, dict) and _is_wrapper(inner))
 
     def _refuse_losses(self, valid: T, document: Document) -> None:
         read = self.decode(document)
         try:
-            path = _difference(valid, read)
+            lost = difference(valid, read)
         except Exception as error:
             raise _broken("comparison", self.name, error) from error
-        if path is not None:
+        if lost is not None:
             raise PayloadError(
-                "the value does not come back equal from storage; annotate it with its exact type, "
-                f"or leave it out (expected {self.name})",
-                path=_dotted(path),
+                f"the value does not come back equal from storage{_change(lost)}; annotate it "
+                f"with its exact type, or leave it out (expected {self.name})",
+                path=_dotted(lost.path),
             )
 
 
@@ -201,193 +209,30 @@ def codec_for_value(value: object) -> Codec[Any]:
 
 
 @lru_cache(maxsize=1024)
-def _shared_codec(annotation: object, _spelling: str) -> Codec[object]:
+def _shared_codec(annotation: object, _spelling: str) -> Codec[Any]:
     return Codec(annotation)
 
 
-def _is_always_object(annotation: object) -> bool:
-    annotation = getattr(annotation, "__value__", annotation)
+def _has_fields(annotation: object) -> bool:
+    """Whether the type alone says which objects are its values."""
+    annotation = getattr(annotation, "__value__", annotation)  # of a `type` statement
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _is_always_object(get_args(annotation)[0])
+        return _has_fields(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        return all(map(_is_always_object, get_args(annotation)))
+        return all(map(_has_fields, get_args(annotation)))
     kind = origin or annotation
     if not isinstance(kind, type) or issubclass(kind, RootModel):
         return False
-    return issubclass(kind, (BaseModel, dict)) or is_dataclass(kind) or is_typeddict(kind)
+    return issubclass(kind, BaseModel) or is_dataclass(kind) or is_typeddict(kind)
 
 
-class _UnstorableError(Exception):
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.keys: list[object] = []
-
-
-def _plain(dump: dict[object, object], *, hidden: int) -> tuple[Document, int]:
-    walk = _Walk()
-    try:
-        return walk.document(dump), walk.size
-    except _UnstorableError as error:
-        path = _dotted(error.keys[::-1][hidden:])
-        raise PayloadError(f"the value {error}", path=path) from None
-
-
-class _Walk:
-    """Copies a dump into plain values, and adds up the size of their BSON."""
-
-    __slots__ = ("depth", "size")
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.depth = 0
-
-    def value(self, item: object) -> object:
-        return _WRITERS.get(type(item), _Walk.other)(self, item)
-
-    def document(self, source: dict[object, object]) -> Document:
-        result: Document = {}
-        self.descend(5)
-        for key, item in source.items():
-            try:
-                name = key if type(key) is str else _key_text(key)
-                self.size += 2 + _key_size(name)
-                result[name] = _WRITERS.get(type(item), _Walk.other)(self, item)
-            except _UnstorableError as error:
-                error.keys.append(key)
-                raise
-        if "$ref" in result and "$id" in result:
-            raise _UnstorableError("has '$ref' beside '$id', which drivers read as a DBRef")
-        self.depth -= 1
-        return result
-
-    def array(self, source: Iterable[object]) -> list[object]:
-        result: list[object] = []
-        self.descend(5)
-        for index, item in enumerate(source):
-            try:
-                self.size += 2 + len(str(index))
-                result.append(_WRITERS.get(type(item), _Walk.other)(self, item))
-            except _UnstorableError as error:
-                error.keys.append(index)
-                raise
-        self.depth -= 1
-        return result
-
-    def descend(self, size: int) -> None:
-        self.size += size
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise _UnstorableError(f"is nested deeper than {_MAX_DEPTH} levels")
-
-    def fixed(self, item: object) -> object:
-        self.size += _FIXED_SIZES[type(item)]
-        return item
-
-    def integer(self, item: int) -> int:
-        if not -_INT64 <= item < _INT64:
-            raise _UnstorableError("does not fit into 64 bits; annotate it as str or Decimal")
-        self.size += 4 if -_INT32 <= item < _INT32 else 8
-        return item
-
-    def text(self, item: str) -> str:
-        self.size += 5 + _utf8_size(item)
-        return item
-
-    def binary(self, item: bytes) -> bytes:
-        self.size += 5 + len(item)
-        return item
-
-    def moment(self, item: datetime) -> object:
-        try:
-            utc = None if item.utcoffset() is None else item.astimezone(UTC)
-        except OverflowError:
-            utc = None
-        if utc is None or utc.microsecond % 1000:
-            return self.value(_json_form(item))
-        self.size += 8
-        return utc
-
-    def other(self, item: object) -> object:
-        for base, exact in _EXACT:
-            if isinstance(item, base):
-                return self.value(exact(item))
-        return self.value(_json_form(item))
-
-
-_WRITERS: dict[type, Callable[..., object]] = {
-    type(None): _Walk.fixed,
-    bool: _Walk.fixed,
-    float: _Walk.fixed,
-    int: _Walk.integer,
-    str: _Walk.text,
-    bytes: _Walk.binary,
-    datetime: _Walk.moment,
-    dict: _Walk.document,
-    **dict.fromkeys((list, tuple, set, frozenset, deque), _Walk.array),
-}
-
-
-def _exact_datetime(moment: datetime) -> datetime:
-    return datetime.combine(moment.date(), moment.timetz())
-
-
-_FIXED_SIZES: dict[type, int] = {type(None): 0, bool: 1, float: 8}
-# Subclasses are stored as their base; the comparison decides whether that loses anything.
-_EXACT: tuple[tuple[type, Callable[..., object]], ...] = (
-    (Enum, attrgetter("value")),
-    (str, str.__str__),
-    (int, int.__int__),
-    (float, float.__float__),
-    (bytes, bytes),
-    (datetime, _exact_datetime),
-    (dict, dict),
-    *((kind, list) for kind in (list, tuple, set, frozenset, deque)),
-)
-
-
-def _utf8_size(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise _UnstorableError("contains a lone surrogate, which is not text") from None
-
-
-def _key_size(name: str) -> int:
-    if "\0" in name:
-        raise _UnstorableError("has a NUL character in its key")
-    return _utf8_size(name)
-
-
-def _key_text(key: object) -> str:
-    if type(key) is int:
-        return str(key)
-    try:
-        return str(next(iter(to_jsonable_python({key: None}))))
-    except Exception:  # noqa: BLE001 - keys may be of any class, with its own hash and text
-        raise _UnstorableError(f"has a key of type {type(key).__name__}, not text") from None
-
-
-def _json_form(item: object) -> object:
-    kind: type = type(item)
-    try:
-        form: object = _leaf_adapter(kind).dump_python(item, mode="json", warnings=False)
-    except Exception:  # noqa: BLE001 - classes may bring serializers of their own
-        form = item
-    if type(form) not in _BUILTINS or type(form) is kind:
-        raise _UnstorableError(f"is of type {kind.__name__}, which cannot be stored")
-    return form
-
-
-@lru_cache(maxsize=256)
-def _leaf_adapter(kind: type) -> TypeAdapter[object]:
-    return TypeAdapter(kind)
+def _is_wrapper(document: dict[Any, object]) -> bool:
+    return len(document) == 1 and _WRAPPER in document
 
 
 def _copy(value: object) -> object:
-    if type(value) in _LEAVES:
+    if type(value) in LEAVES:
         return value
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
@@ -397,71 +242,9 @@ def _copy(value: object) -> object:
     return int.__int__(value) if isinstance(value, int) else value
 
 
-def _difference(before: object, after: object) -> _Path | None:
-    if before is after:
-        return None
-    kind = type(after)
-    if type(before) is not kind and not _is_stored_as(before, kind):
-        return ()
-    olds = None if kind in _LEAVES else _members(before)
-    if olds is None:
-        return None if before == after or (_is_nan(before) and _is_nan(after)) else ()
-    news = _members(after) or {}
-    if olds.keys() != news.keys():
-        return (next(key for key in (*olds, *news) if key not in olds or key not in news),)
-    for key, old in olds.items():
-        new = news[key]
-        path = None if old is new else _difference(old, new)
-        if path is not None:
-            return (key, *path)
-    return None
-
-
-def _is_stored_as(before: object, kind: type) -> bool:
-    if isinstance(before, BaseModel) and issubclass(kind, BaseModel):
-        return _generic_origin(type(before)) is _generic_origin(kind)
-    return kind in _BUILTINS and isinstance(before, kind)
-
-
-def _generic_origin(model: type[BaseModel]) -> type[BaseModel]:
-    return model.__pydantic_generic_metadata__["origin"] or model
-
-
-def _is_nan(value: object) -> bool:
-    return value != value  # noqa: PLR0124 - also true of Decimal('NaN')
-
-
-def _members(value: object) -> dict[object, object] | None:
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, (set, frozenset)):
-        value = sorted(value, key=repr)
-    if isinstance(value, (list, tuple, deque)):
-        return dict(enumerate(value))
-    if isinstance(value, BaseModel):
-        return _model_members(value)
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
-    if isinstance(value, Enum) or not _is_identity_compared(type(value)):
-        return None
-    return getattr(value, "__dict__", None)
-
-
-def _is_identity_compared(kind: type) -> bool:
-    return all("__eq__" not in vars(base) for base in kind.__mro__ if base is not object)
-
-
-def _model_members(model: BaseModel) -> dict[object, object]:
-    state = model.__dict__
-    members: dict[object, object] = {
-        name: state[name] for name in model.__pydantic_fields__ if name in state
-    }
-    members.update(model.__pydantic_extra__ or {})
-    for name, value in (model.__pydantic_private__ or {}).items():
-        # Locks and the like are never equal and hold nothing that could be stored.
-        is_opaque = _is_identity_compared(type(value)) and not hasattr(value, "__dict__")
-        members[name] = type(value) if is_opaque else value
-    return members
+def _change(lost: Difference) -> str:
+    before, after = type(lost.before).__name__, type(lost.after).__name__
+    return "" if before == after else f" ({before} became {after})"
 
 
 def _misfit(error: ValidationError, name: str) -> PayloadError:

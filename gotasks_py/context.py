@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from logging import LoggerAdapter, getLogger
 from typing import TYPE_CHECKING, Protocol
 
+from gotasks_py.store import Session
 from gotasks_py.task import Lease, Task, TaskId
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ class Attempt(Protocol):
 
     async def progress(self, progress: object) -> None:
         """See :meth:`TaskContext.progress`."""
+        ...
+
+    def transaction(self, result: object) -> AbstractAsyncContextManager[Session]:
+        """See :meth:`TaskContext.transaction`."""
         ...
 
     @property
@@ -107,3 +113,22 @@ class TaskContext:
             PayloadError: data that cannot be stored.
         """
         await self._attempt.progress(progress)
+
+    def transaction(self, result: object = None) -> AbstractAsyncContextManager[Session]:
+        """Complete the task in one transaction with the handler's own writes.
+
+        ``async with ctx.transaction(result) as session:`` yields the driver's session. What
+        is written with it (through ``session.client``), the tasks that are enqueued with
+        ``session=session``, and this task's success with ``result`` commit together when
+        the block ends, or not at all: effects inside the database happen exactly once. The
+        handler should return right after; what it returns or raises then is not recorded.
+
+        The lease is not renewed inside the block, which starts with a whole one.
+
+        Raises:
+            ConfigurationError: the store, or its server, has no transactions.
+            LeaseLostError: another worker holds the task; nothing is committed.
+            PayloadError: the result does not fit the type, or cannot be stored.
+            StoreUnavailableError: the transaction failed and may be tried again.
+        """
+        return self._attempt.transaction(result)

@@ -20,7 +20,7 @@ from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.lifecycle import enqueued
 from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name, resolve
-from gotasks_py.store import Store, TaskDocument
+from gotasks_py.store import Session, Store, TaskDocument
 from gotasks_py.task import Task, TaskId
 
 CHUNK: Final = 1000
@@ -54,7 +54,11 @@ class Producer:
     hooks: HookCaller
 
     async def enqueue(
-        self, request: Enqueue, task_type: TaskType[Any, Any] | None, on_conflict: OnConflict
+        self,
+        request: Enqueue,
+        task_type: TaskType[Any, Any] | None,
+        on_conflict: OnConflict,
+        session: Session | None,
     ) -> TaskHandle[Any]:
         """Store one task; see ``Manager.enqueue``."""
         if on_conflict not in {"raise", "return"}:
@@ -62,12 +66,13 @@ class Producer:
             raise ConfigurationError(msg)
         document = self._document(request, task_type)
         try:
-            await self.store.insert(document)
+            await self.store.insert(document, session=session)
         except DuplicateTaskError as error:
             if on_conflict == "raise" or error.existing_id is None:
                 raise
             return self.handle(error.existing_id, request.queue, request.type, task_type)
-        await self._announce(document)
+        if session is None:  # whether a transaction commits is not known here
+            await self._announce(document)
         return self.handle(document["_id"], request.queue, request.type, task_type)
 
     async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:

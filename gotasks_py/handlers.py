@@ -12,6 +12,7 @@ from gotasks_py.context import TaskContext
 from gotasks_py.errors import HandlerError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.policy import TaskPolicy, TypePolicy, check_name
+from gotasks_py.store import Session
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -71,6 +72,7 @@ class Enqueuer(Protocol):
         policy: TaskPolicy | None,
         *,
         on_conflict: OnConflict,
+        session: Session | None,
     ) -> TaskHandle[R]: ...
 
 
@@ -95,10 +97,17 @@ class Handler(Generic[P, R]):
         return (*given, payload) if signature.takes_payload else given
 
     async def enqueue(
-        self, payload: P, policy: TaskPolicy | None = None, *, on_conflict: OnConflict = "raise"
+        self,
+        payload: P,
+        policy: TaskPolicy | None = None,
+        *,
+        on_conflict: OnConflict = "raise",
+        session: Session | None = None,
     ) -> TaskHandle[R]:
         """Enqueue a task of this type; see ``Manager.enqueue``."""
-        return await self._enqueue(self.task_type, payload, policy, on_conflict=on_conflict)
+        return await self._enqueue(
+            self.task_type, payload, policy, on_conflict=on_conflict, session=session
+        )
 
 
 class HandlerDecorator(Protocol):

@@ -18,15 +18,19 @@ may be repeated.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from gotasks_py.clock import Clock
 from gotasks_py.errors import GotasksError
 from gotasks_py.lifecycle import Patch
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import LeaseRef, Task, TaskId
+
+Session: TypeAlias = Any
+"""The driver's session of a transaction, to be passed to the driver's own calls."""
 
 TaskDocument: TypeAlias = dict[str, object]
 """A task as it is inserted: every stored field, its id under ``_id``."""
@@ -125,7 +129,15 @@ class Store(Protocol):
         """Tell the recorded policy of each queue."""
         ...
 
-    async def insert(self, document: TaskDocument) -> None:
+    def transaction(self) -> AbstractAsyncContextManager[Session]:
+        """Begin a transaction that commits when the block ends, and aborts if it raises.
+
+        Raises:
+            ConfigurationError: this store, or its server, has no transactions.
+        """
+        ...
+
+    async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         """Store a new task. Inserting the same ``_id`` again is not a duplicate.
 
         Raises:
@@ -150,7 +162,7 @@ class Store(Protocol):
         """Look for the task of a claim whose reply was lost."""
         ...
 
-    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+    async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         """Apply a patch to a running task; ``False`` if the fence refused it.
 
         A patch that ends the attempt and is applied again counts as applied.

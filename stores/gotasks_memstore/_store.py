@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.errors import (
+    ConfigurationError,
     DuplicateTaskError,
     GotasksError,
     QueueConflictError,
@@ -21,7 +23,7 @@ from gotasks_py.errors import (
 )
 from gotasks_py.lifecycle import Patch, claimed, extended, is_claimable, reaped
 from gotasks_py.policy import QueuePolicy
-from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Store, TaskDocument
+from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Session, Store, TaskDocument
 from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
@@ -80,7 +82,12 @@ class MemStore:
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
         return copy.deepcopy(self._queues)
 
-    async def insert(self, document: TaskDocument) -> None:
+    def transaction(self) -> AbstractAsyncContextManager[Session]:
+        msg = "MemStore has no transactions; use MongoStore on a replica set where one is needed"
+        raise ConfigurationError(msg)
+
+    async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
+        _refuse_session(session)
         with self._lock:
             self._purge()
             if self._documents.get(id_of(document)) is None:
@@ -113,7 +120,8 @@ class MemStore:
                     return _read(document)
         return None
 
-    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+    async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
+        _refuse_session(session)
         with self._lock:
             self._purge()
             document = self._documents.get(ref.id)
@@ -225,6 +233,12 @@ class _MemRenewer:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def _refuse_session(session: Session | None) -> None:
+    if session is not None:
+        msg = "MemStore has no transactions, so session= cannot be used with it"
+        raise ConfigurationError(msg)
 
 
 def _read(document: TaskDocument) -> Task:

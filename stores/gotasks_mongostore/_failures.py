@@ -13,6 +13,7 @@ from pymongo.errors import (
     ConnectionFailure,
     ExecutionTimeout,
     InvalidName,
+    InvalidOperation,
     InvalidURI,
     OperationFailure,
     PyMongoError,
@@ -37,7 +38,7 @@ def translated(action: str, *, task_id: TaskId | None = None) -> Generator[None]
     """Raise the library's errors for what the driver raises while doing ``action``."""
     try:
         yield
-    except (InvalidURI, InvalidName, DriverConfigurationError) as error:
+    except (InvalidURI, InvalidName, InvalidOperation, DriverConfigurationError) as error:
         msg = f"cannot {action}: {error}"
         raise ConfigurationError(msg) from error
     except PyMongoError as error:

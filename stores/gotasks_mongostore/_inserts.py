@@ -12,7 +12,7 @@ from gotasks_mongostore._driver import Document
 from gotasks_mongostore._failures import failure, is_passing, translated
 from gotasks_mongostore._filters import key_holder
 from gotasks_py.errors import DuplicateTaskError, GotasksError, StoreError, StoreUnavailableError
-from gotasks_py.store import TaskDocument
+from gotasks_py.store import Session, TaskDocument
 from gotasks_py.task import TaskId
 
 _DUPLICATE_KEY: Final = 11000
@@ -21,10 +21,13 @@ _CHUNK: Final = 1000
 _KEY_TRIES: Final = 5
 
 
-async def insert(tasks: AsyncCollection[Document], document: TaskDocument) -> None:
-    for _ in range(_KEY_TRIES):
+async def insert(
+    tasks: AsyncCollection[Document], document: TaskDocument, session: Session | None = None
+) -> None:
+    # A duplicate aborts a transaction, so there nothing can be tried again.
+    for _ in range(_KEY_TRIES if session is None else 1):
         try:
-            await tasks.insert_one(document)
+            await tasks.insert_one(document, session=session)
         except DuplicateKeyError:
             pass
         else:

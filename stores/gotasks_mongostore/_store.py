@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Final
 
@@ -23,6 +23,7 @@ from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._low_water import Bound, LowWater
 from gotasks_mongostore._render import render
+from gotasks_mongostore._transactions import transaction
 from gotasks_py.clock import Clock
 from gotasks_py.errors import (
     ConfigurationError,
@@ -33,7 +34,7 @@ from gotasks_py.errors import (
 )
 from gotasks_py.lifecycle import Patch, claimed, reaped
 from gotasks_py.policy import QueuePolicy, check_duration, check_name
-from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Store, TaskDocument
+from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Session, Store, TaskDocument
 from gotasks_py.task import LeaseRef, Task, TaskId
 
 logger = logging.getLogger("gotasks_py.mongostore")
@@ -73,6 +74,7 @@ class MongoStore:
         self._timeout_seconds = operation_timeout.total_seconds()
         self._server_clock = ServerClock()
         self._low_water = LowWater(self._server_clock.monotonic)
+        self._has_transactions = False
         self._opened_for: object = None
         self._opening: tuple[object, anyio.Lock] | None = None
 
@@ -147,9 +149,19 @@ class MongoStore:
         with self._operation("read the queues") as here:
             return await _registry.recorded(here.queues)
 
-    async def insert(self, document: TaskDocument) -> None:
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Session]:
+        await self.open()
+        if not self._has_transactions:
+            msg = "transactions need a replica set or a sharded cluster; this server is neither"
+            raise ConfigurationError(msg)
+        client = self._connection.collections().database.client
+        async with transaction(client, self._timeout_seconds) as session:
+            yield session
+
+    async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         with self._operation("insert the task", task_id=document["_id"]) as here:
-            await _inserts.insert(here.tasks, document)
+            await _inserts.insert(here.tasks, document, session)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         failures: dict[int, GotasksError] = {}
@@ -181,14 +193,16 @@ class MongoStore:
                 return Task.from_document(found)
         return None
 
-    async def settle(self, ref: LeaseRef, patch: Patch) -> bool:
+    async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         with self._operation("write to a running task") as here:
             result = await here.tasks.update_one(
-                filters.held_for(ref, patch), render(patch), hint="_id_"
+                filters.held_for(ref, patch), render(patch), hint="_id_", session=session
             )
             if result.matched_count or "settle_token" not in patch.changes:
                 return bool(result.matched_count)
-            settled = await here.tasks.find_one(filters.settled_under(ref), _PROJECT_ID)
+            settled = await here.tasks.find_one(
+                filters.settled_under(ref), _PROJECT_ID, session=session
+            )
             return settled is not None
 
     async def is_held(self, ref: LeaseRef) -> bool:
@@ -254,7 +268,7 @@ class MongoStore:
                 yield document["_id"]
 
     async def _open(self) -> None:
-        _check_server(await self._hello())
+        self._has_transactions = _checked(await self._hello())
         with self._operation("ensure the indexes") as here:
             await ensure_indexes(here.database, here.tasks)
 
@@ -289,7 +303,8 @@ class MongoStore:
             yield self._connection.collections()
 
 
-def _check_server(hello: Mapping[str, object]) -> None:
+def _checked(hello: Mapping[str, object]) -> bool:
+    """Refuse a server that is too old; tell whether it has transactions."""
     version = hello.get("maxWireVersion")
     if isinstance(version, int) and version < _WIRE_VERSION_5_0:
         msg = (
@@ -297,11 +312,13 @@ def _check_server(hello: Mapping[str, object]) -> None:
             f"5.0 speaks {_WIRE_VERSION_5_0}"
         )
         raise ConfigurationError(msg)
-    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+    is_standalone = "setName" not in hello and hello.get("msg") != "isdbgrid"
+    if is_standalone:
         logger.warning(
             "the server is not a replica set: what it has acknowledged can be lost with it, and "
             "there are no transactions; tasks are found by polling"
         )
+    return not is_standalone
 
 
 _: type[Store] = MongoStore
