@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import count
 from typing import Final
 
@@ -212,9 +211,7 @@ class Engine:
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
         if self._config.janitor is not None:
-            steadied = partial(self._supervisor.steadied, "janitor")
-            janitor = Janitor(self._store, self._config.janitor, self._hooks, steadied)
-            loops["janitor"] = janitor.run
+            loops["janitor"] = Janitor(self._store, self._config.janitor, self._hooks).run
         for name, loop in loops.items():
             group.start_soon(self._supervisor.run, name, loop)
 

@@ -41,13 +41,10 @@ class JanitorConfig:
 class Janitor:
     """Does the duties of one manager. Each is safe to do on every manager at once."""
 
-    def __init__(
-        self, store: Store, config: JanitorConfig, hooks: HookCaller, steadied: Callable[[], None]
-    ) -> None:
+    def __init__(self, store: Store, config: JanitorConfig, hooks: HookCaller) -> None:
         self._store = store
         self._config = config
         self._hooks = hooks
-        self._steadied = steadied
         self._failing = False
 
     async def run(self) -> None:
@@ -68,7 +65,6 @@ class Janitor:
             self._failing = True
         else:
             self._failing = False
-            self._steadied()
 
     async def _reap(self) -> None:
         while True:

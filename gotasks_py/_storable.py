@@ -126,7 +126,7 @@ class _Walk:
         except OverflowError:
             utc = None
         if utc is None or utc.microsecond % 1000:
-            return self.text(item.isoformat())
+            return self.text(str(_json_form(item)))
         self.size += 8
         return utc
 
@@ -156,7 +156,7 @@ def _exact_datetime(moment: datetime) -> datetime:
     return datetime.combine(moment.date(), moment.timetz())
 
 
-_EXACT: Final[tuple[tuple[Any, Callable[..., object]], ...]] = (
+_EXACT: tuple[tuple[Any, Callable[..., object]], ...] = (
     (Enum, _member_value),
     (str, str.__str__),
     (int, int.__int__),

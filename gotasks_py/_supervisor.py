@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,18 +16,35 @@ from gotasks_py.backoff import Exponential
 logger = logging.getLogger("gotasks_py.supervisor")
 
 _RESTART: Final = Exponential(base=timedelta(milliseconds=100), cap=timedelta(seconds=30))
-# A loop that ran this long before it crashed starts over with the shortest wait.
 _STEADY_SECONDS: Final = 60.0
+"""A loop that has not crashed for this long counts as recovered."""
 
 
 @dataclass(slots=True)
 class LoopState:
     """How one supervised loop is doing."""
 
-    name: str
     restarts: int = 0
-    error: str | None = None
-    """The latest crash, while the loop has not been steady since."""
+    last_error: str | None = None
+    _crashes: int = 0
+    _crashed_at: float = -math.inf
+
+    @property
+    def error(self) -> str | None:
+        """The latest crash, until the loop has been steady again."""
+        return None if self._is_steady else self.last_error
+
+    def crashed(self, error: Exception) -> timedelta:
+        """Note a crash; tell how long to wait before the loop starts again."""
+        self._crashes = 1 if self._is_steady else self._crashes + 1
+        self._crashed_at = anyio.current_time()
+        self.restarts += 1
+        self.last_error = f"{type(error).__name__}: {error}"
+        return _RESTART(self._crashes, error)
+
+    @property
+    def _is_steady(self) -> bool:
+        return anyio.current_time() - self._crashed_at > _STEADY_SECONDS
 
 
 @dataclass(slots=True)
@@ -37,26 +55,13 @@ class Supervisor:
 
     async def run(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         """Run a loop until it returns, however often it crashes."""
-        state = self.loops.setdefault(name, LoopState(name))
-        crashes = 0
+        state = self.loops.setdefault(name, LoopState())
         while True:
-            began = anyio.current_time()
             try:
                 await loop()
             except Exception as error:
-                if anyio.current_time() - began > _STEADY_SECONDS:
-                    crashes = 0
-                crashes += 1
-                state.restarts += 1
-                state.error = f"{type(error).__name__}: {error}"
-                pause = _RESTART(crashes, error).total_seconds()
+                pause = state.crashed(error).total_seconds()
                 logger.exception("loop %s crashed, restarting it in %.1f s", name, pause)
                 await anyio.sleep(pause)
             else:
                 return
-
-    def steadied(self, name: str) -> None:
-        """Note that a loop has done its work again."""
-        state = self.loops.get(name)
-        if state is not None:
-            state.error = None

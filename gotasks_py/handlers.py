@@ -159,6 +159,8 @@ class Registry:
         Raises:
             HandlerError: the function cannot serve as a handler, or the type has one.
         """
+        if isinstance(function, Handler):  # registered for another type too
+            function = function.function
         signature = read_signature(function, TaskContext)
         if isinstance(address, TaskType):
             task_type = address

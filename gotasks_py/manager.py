@@ -136,6 +136,7 @@ class Manager(Client):
             result_limit=result_limit,
         )
         self._engine: Engine | None = None
+        self._is_starting = False
 
     @property
     def id(self) -> str:
@@ -220,7 +221,7 @@ class Manager(Client):
             QueueConflictError: a queue is registered with another policy.
             StoreUnavailableError: the store did not answer.
         """
-        if self._engine is not None:
+        if self._engine is not None or self._is_starting:
             msg = f"manager {self.id} is running already; await stop() before it starts again"
             raise ConfigurationError(msg)
         if not any(self._registry.types(name) for name in self._queues):
@@ -229,19 +230,11 @@ class Manager(Client):
                 "@manager.handler(queue, type), or do not start a manager that only enqueues"
             )
             raise HandlerError(msg)
-        await self._ready()
-        for queue in self._queues.values():
-            await self._register(queue)
-        self._engine = Engine(
-            self._store,
-            self._config,
-            queues=self._queues,
-            registry=self._registry,
-            defaults=self._defaults,
-            hooks=self._hooks,
-            middleware=self._middleware,
-        )
-        await self._engine.start()
+        self._is_starting = True
+        try:
+            await self._started()
+        finally:
+            self._is_starting = False
         logger.info("manager %s started on %s", self.id, ", ".join(self._queues))
 
     async def stop(self, timeout: timedelta | float = _GRACE) -> None:  # noqa: ASYNC109  - part of the API
@@ -303,6 +296,21 @@ class Manager(Client):
         if self._engine is None:
             return Health(ok=False, reasons=["the manager is not running"], is_running=False)
         return self._engine.health()
+
+    async def _started(self) -> None:
+        await self._ready()
+        for queue in self._queues.values():
+            await self._register(queue)
+        self._engine = Engine(
+            self._store,
+            self._config,
+            queues=self._queues,
+            registry=self._registry,
+            defaults=self._defaults,
+            hooks=self._hooks,
+            middleware=self._middleware,
+        )
+        await self._engine.start()
 
     def _nudge(self, queue: str, due_at: datetime | None) -> None:
         if self._engine is not None:
