@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, assert_never, cast
+from typing import Any, Final, assert_never
 
 import anyio
 from anyio import to_thread
@@ -72,8 +72,10 @@ class AttemptRunner:
 
     async def run(
         self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
-    ) -> Verdict:
-        """See one attempt through to its recorded outcome. Nothing but a bug raises here.
+    ) -> timedelta | None:
+        """See one attempt through to its recorded outcome; tell in how long it is due again.
+
+        Nothing but a bug raises here.
 
         The attempt runs as a task of its own, so that context variables that a handler or
         a middleware sets do not leak into the next attempt.
@@ -81,7 +83,7 @@ class AttemptRunner:
         attempt = _Attempt(self, running, handler, queue)
         async with anyio.create_task_group() as group:
             group.start_soon(attempt.run)
-        return attempt.verdict
+        return attempt.again_in
 
     async def abandon(self, running: Running) -> None:
         """Record for a handler that does not stop what would follow if it had."""
@@ -120,7 +122,9 @@ class _Attempt:
         self._handler = handler
         self._policy = attempt_policy(running.task, handler.policy, queue, runner.defaults)
         self._log = {"task_id": str(running.task.id)}
-        self.verdict: Verdict = Lost()
+        # Not the verdict: it holds the error, whose traceback holds this object's frames, and
+        # that cycle would keep whatever the handler worked on alive until a collection.
+        self.again_in: timedelta | None = None
 
     async def run(self) -> None:
         clock = self._runner.store.clock
@@ -138,7 +142,8 @@ class _Attempt:
         )
         verdict = await self._record(judge.judge(ending, clock.now()))
         if verdict is not None:
-            self.verdict = verdict
+            if isinstance(verdict, Retrying | Snoozed):
+                self.again_in = verdict.delay
             await self._announce(verdict, duration)
 
     async def _ending(self) -> Ending:
@@ -219,13 +224,22 @@ class _Attempt:
         signature = self._handler.signature
         arguments = self._handler.arguments(context, payload)
         if signature.is_async:
-            return await cast("Awaitable[object]", signature.call(*arguments))  # is_async says so
+            # A plain function around an async one, which may have waited for it itself.
+            result = signature.call(*arguments)
+        else:
+            result = await self._in_thread(signature.call, arguments)
+        return await result if inspect.isawaitable(result) else result
+
+    async def _in_thread(self, call: Callable[..., object], arguments: Sequence[object]) -> object:
         result = await to_thread.run_sync(
-            _caught, signature.call, arguments, limiter=self._runner.threads, abandon_on_cancel=True
+            _caught, call, arguments, limiter=self._runner.threads, abandon_on_cancel=True
         )
         if isinstance(result, Raised):
-            raise result.error
-        return await result if inspect.isawaitable(result) else result
+            try:
+                raise result.error
+            finally:
+                del result  # the traceback holds this frame, which would hold the error
+        return result
 
     async def _record(self, verdict: Verdict) -> Verdict | None:
         """Write the verdict; tell what it became, or ``None`` if that is not known."""

@@ -71,7 +71,7 @@ class Engine:
         self._registry = registry
         self._hooks = hooks
         self._running = RunningTasks()
-        self._supervisor = Supervisor()
+        self._supervisor = Supervisor(store.clock.monotonic)
         self._settler = Settler(store)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._pools = list(self._made_pools(queues))

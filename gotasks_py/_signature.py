@@ -9,7 +9,6 @@ from collections import ChainMap
 from collections.abc import (
     Awaitable,
     Callable,
-    Coroutine,
     Iterator,
     Mapping,
     MutableMapping,
@@ -193,7 +192,6 @@ def _roles(
     """Tell which parameter is the context and which the payload."""
     parameters = list(hints.signature.parameters.values())
     given = [each for each in parameters if each.kind in _POSITIONAL]
-    _refuse_unfillable(function, parameters, given)
     contexts = [
         each for index, each in enumerate(given) if _is_context(each, index, hints, context_type)
     ]
@@ -204,18 +202,20 @@ def _roles(
             f"use (ctx: {context_type.__name__}, payload: ...)",
         )
     rest = given[len(contexts) :]
+    _refuse_unfillable(function, parameters, rest)
     surplus = [each.name for each in rest[1:] if each.default is _MISSING]
     if surplus:
         raise _error(
             function,
             f"needs more than a payload: {', '.join(surplus)}",
-            "put them into the payload's model, or give them defaults",
+            f"put them into the payload's model, give them defaults, or annotate the first one as "
+            f"{context_type.__name__} if it is that",
         )
     return (contexts[0] if contexts else None), (rest[0] if rest else None)
 
 
 def _refuse_unfillable(
-    function: object, parameters: Sequence[inspect.Parameter], given: Sequence[inspect.Parameter]
+    function: object, parameters: Sequence[inspect.Parameter], payloads: Sequence[inspect.Parameter]
 ) -> None:
     named = [
         each.name
@@ -224,10 +224,10 @@ def _refuse_unfillable(
     ]
     if named:
         raise _error(function, f"needs keyword arguments: {', '.join(named)}", "give them defaults")
-    if not given and any(each.kind in _VARIADIC for each in parameters):
+    if not payloads and any(each.kind in _VARIADIC for each in parameters):
         raise _error(
             function,
-            "takes only *args or **kwargs, so its payload cannot be told",
+            "takes its payload as *args or **kwargs, so the payload's type cannot be told",
             "name and annotate one payload parameter",
         )
 
@@ -272,7 +272,8 @@ def _has_type_variable(hint: object) -> bool:
 def _outcome(layers: Sequence[object], hints: _Hints) -> tuple[bool, object]:
     hint = hints.resolved(hints.signature.return_annotation)
     is_async = any(inspect.iscoroutinefunction(layer) for layer in layers)
-    if (get_origin(hint) or hint) in (Coroutine, Awaitable):
+    kind = get_origin(hint) or hint
+    if isinstance(kind, type) and issubclass(kind, Awaitable):
         is_async, hint = True, (get_args(hint) or (Any,))[-1]
     is_open = hint in (_MISSING, Never, NoReturn) or _has_type_variable(hint)
     return is_async, Any if is_open else hint

@@ -24,6 +24,7 @@ _STEADY_SECONDS: Final = 60.0
 class LoopState:
     """How one supervised loop is doing."""
 
+    monotonic: Callable[[], float]
     restarts: int = 0
     last_error: str | None = None
     _crashes: int = 0
@@ -37,25 +38,26 @@ class LoopState:
     def crashed(self, error: Exception) -> timedelta:
         """Note a crash; tell how long to wait before the loop starts again."""
         self._crashes = 1 if self._is_steady else self._crashes + 1
-        self._crashed_at = anyio.current_time()
+        self._crashed_at = self.monotonic()
         self.restarts += 1
         self.last_error = f"{type(error).__name__}: {error}"
         return _RESTART(self._crashes, error)
 
     @property
     def _is_steady(self) -> bool:
-        return anyio.current_time() - self._crashed_at > _STEADY_SECONDS
+        return self.monotonic() - self._crashed_at > _STEADY_SECONDS
 
 
 @dataclass(slots=True)
 class Supervisor:
     """Runs loops and keeps their states."""
 
+    monotonic: Callable[[], float]
     loops: dict[str, LoopState] = field(default_factory=dict)
 
     async def run(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         """Run a loop until it returns, however often it crashes."""
-        state = self.loops.setdefault(name, LoopState())
+        state = self.loops.setdefault(name, LoopState(self.monotonic))
         while True:
             try:
                 await loop()

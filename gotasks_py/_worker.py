@@ -13,7 +13,6 @@ from gotasks_py import lifecycle
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._pool import Claimed, Pool
 from gotasks_py._running import Running, RunningTasks, StopReason
-from gotasks_py._verdict import Retrying, Snoozed
 from gotasks_py.errors import StoreError
 from gotasks_py.handlers import Registry
 from gotasks_py.task import LeaseRef
@@ -71,9 +70,9 @@ class Worker:
         if handler is None or is_late or self.pool.is_stopping:
             await self._hand_back(running)
             return
-        verdict = await self.runner.run(running, handler, claimed.queue)
-        if isinstance(verdict, Retrying | Snoozed):
-            self.pool.nudge(running.task.queue, clock.now() + verdict.delay)
+        again_in = await self.runner.run(running, handler, claimed.queue)
+        if again_in is not None:
+            self.pool.nudge(running.task.queue, clock.now() + again_in)
 
     async def _hand_back(self, running: Running) -> None:
         running.stop_reason = StopReason.SHUTDOWN
