@@ -224,10 +224,10 @@ class _Attempt:
         signature = self._handler.signature
         arguments = self._handler.arguments(context, payload)
         if signature.is_async:
-            # A plain function around an async one, which may have waited for it itself.
             result = signature.call(*arguments)
         else:
             result = await self._in_thread(signature.call, arguments)
+        # Of neither kind is it certain: a wrapper may have waited itself, or not waited.
         return await result if inspect.isawaitable(result) else result
 
     async def _in_thread(self, call: Callable[..., object], arguments: Sequence[object]) -> object:
