@@ -1,0 +1,190 @@
+"""What the engine's tests share: a store that fails on demand, and ears for hooks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from gotasks_memstore import MemStore
+from gotasks_py import Fixed, Hooks, JanitorConfig, Manager, QueuePolicy, Status, Task, TaskEvent
+from gotasks_py.errors import GotasksError
+from gotasks_py.lifecycle import Patch
+from gotasks_py.store import ClaimRequest, Renewal, Renewed, Session, TaskDocument
+from gotasks_py.task import LeaseRef, TaskId
+
+T = TypeVar("T")
+
+real_time = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""Threads and signals do not know of virtual time."""
+
+NO_JITTER = Fixed(delay=timedelta(seconds=10), jitter=0)
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def a_manager(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> Manager:
+    """Make a manager of two workers that retries after exactly 10 s."""
+    declared = [QueuePolicy(each) if isinstance(each, str) else each for each in queues or ("q",)]
+    chosen: dict[str, Any] = {
+        "queues": declared,
+        "workers": 2,
+        "backoff": NO_JITTER,
+        "janitor": JanitorConfig(reap_interval=seconds(1)),
+    }
+    return Manager(store, **chosen | settings)
+
+
+class FaultyStore(MemStore):
+    """Calls ``before`` and ``after`` of a method's name, which may raise, and counts calls.
+
+    What ``after`` raises is a reply that was lost: the store has done its work.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.before: dict[str, Callable[..., object]] = {}
+        self.after: dict[str, Callable[..., object]] = {}
+        self.calls: Counter[str] = Counter()
+
+    async def open(self) -> None:
+        await self._watched("open", super().open)
+
+    async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
+        await self._watched("insert", partial(super().insert, session=session), document)
+
+    async def claim(self, request: ClaimRequest) -> Task | None:
+        return await self._watched("claim", super().claim, request)
+
+    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+        return await self._watched("find_claimed", super().find_claimed, request)
+
+    async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
+        return await self._watched("settle", partial(super().settle, session=session), ref, patch)
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
+        return await self._watched("renew", super().renew, renewals)
+
+    async def get(self, task_id: TaskId) -> Task | None:
+        return await self._watched("get", super().get, task_id)
+
+    async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
+        return await self._watched("transition", super().transition, task_id, patch)
+
+    async def reap(self, limit: int) -> Sequence[Task]:
+        return await self._watched("reap", super().reap, limit)
+
+    async def stored(self, task_id: TaskId) -> Task:
+        """Read a task without being watched."""
+        task = await super().get(task_id)
+        assert task is not None
+        return task
+
+    def edit(self, task_id: TaskId, **fields: object) -> None:
+        """Change a document by hand, as somebody may do in mongosh."""
+        self._documents.put({**(self._documents.get(task_id) or {}), **fields})
+
+    def drop_field(self, task_id: TaskId, name: str) -> None:
+        document = dict(self._documents.get(task_id) or {})
+        del document[name]
+        self._documents.put(document)
+
+    async def _watched(self, name: str, call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        self.calls[name] += 1
+        await anyio.lowlevel.checkpoint()
+        self._trip(self.before, name, arguments)
+        answer = await call(*arguments)
+        self._trip(self.after, name, arguments)
+        return answer
+
+    def _trip(
+        self, faults: dict[str, Callable[..., object]], name: str, arguments: tuple[Any, ...]
+    ) -> None:
+        fault = faults.get(name)
+        if fault is not None:
+            fault(*arguments)
+
+
+def failing(error: BaseException, times: int | None = None) -> Callable[..., object]:
+    """Raise an error, the first so many times or always."""
+    left = [times]
+
+    def fault(*arguments: object) -> None:
+        if left[0] is None:
+            raise error
+        if left[0] > 0:
+            left[0] -= 1
+            raise error
+
+    return fault
+
+
+@dataclass
+class Ears:
+    """Hooks that remember what they were told, and let a test wait for it."""
+
+    events: list[tuple[str, TaskEvent]] = field(default_factory=list)
+    _heard: anyio.Event = field(default_factory=anyio.Event)
+
+    def hooks(self) -> Hooks:
+        names = list(Hooks.__dataclass_fields__)
+        return Hooks(**{name: self._listener(name) for name in names})
+
+    def names(self, task_id: TaskId | None = None) -> list[str]:
+        return [name for name, event in self.events if task_id in {None, event.task.id}]
+
+    def of(self, name: str) -> list[TaskEvent]:
+        return [event for heard, event in self.events if heard == name]
+
+    async def wait(self, name: str, times: int = 1) -> TaskEvent:
+        while len(found := self.of(name)) < times:
+            await self._heard.wait()
+        return found[times - 1]
+
+    def _listener(self, name: str) -> Callable[[TaskEvent], None]:
+        def listen(event: TaskEvent) -> None:
+            self.events.append((name, event))
+            self._heard.set()
+            self._heard = anyio.Event()
+
+        return listen
+
+
+async def orphan(store: MemStore, queue: str, type: str, lease: timedelta) -> Task:
+    """Claim a task for a worker that then dies."""
+    request = ClaimRequest(queue, (type,), "dead-token", "killed.1", lease)
+    task = await MemStore.claim(store, request)
+    assert task is not None
+    return task
+
+
+async def settled(store: FaultyStore, task_id: TaskId) -> Task:
+    """Wait, in virtual time, until the task is final."""
+    return await reached(store, task_id, lambda task: task.status.is_final)
+
+
+async def reached(store: FaultyStore, task_id: TaskId, goal: Callable[[Task], bool]) -> Task:
+    """Look every 10 ms whether the task has come to where it should."""
+    while not goal(task := await store.stored(task_id)):
+        await anyio.sleep(0.01)
+    return task
+
+
+def is_pending(task: Task) -> bool:
+    return task.status is Status.PENDING
+
+
+def is_running(task: Task) -> bool:
+    return task.status is Status.RUNNING
+
+
+class BrokenError(GotasksError):
+    """Not one that the engine knows of."""
