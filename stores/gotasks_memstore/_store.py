@@ -54,9 +54,10 @@ class MemStore:
             return f"{self._ids:024x}"
 
     def parse_id(self, value: object) -> TaskId:
-        if not _HEX_ID.fullmatch(str(value)):
+        text = str(value).lower()
+        if not _HEX_ID.fullmatch(text):
             raise TaskNotFoundError(value)
-        return str(value)
+        return text
 
     async def open(self) -> None:
         """Do nothing: memory is always there."""
