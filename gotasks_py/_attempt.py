@@ -127,6 +127,11 @@ class _Attempt:
         self.again_in: timedelta | None = None
 
     async def run(self) -> None:
+        # Closing asyncio's event loop cancels the group around this; the outcome counts still.
+        with anyio.CancelScope(shield=True):
+            await self._run()
+
+    async def _run(self) -> None:
         clock = self._runner.store.clock
         handling.set(True)
         await self._runner.hooks.call("on_claim", TaskEvent(task=self._task))
@@ -150,9 +155,12 @@ class _Attempt:
         expires_at, claimed_at = self._task.expires_at, self._task.updated_at
         if expires_at is not None and expires_at <= claimed_at:
             return Expired()
-        with anyio.CancelScope(shield=True) as scope:
-            value, error = _NOTHING, None
-            value, error = await self._outcome(scope)
+        value, error = _NOTHING, None
+        try:
+            with anyio.CancelScope(shield=True) as scope:
+                value, error = await self._outcome(scope)
+        except anyio.get_cancelled_exc_class() as cancellation:
+            error = cancellation
         if self._running.completion is not None:
             return self._completed(error)
         if scope.cancel_called:
@@ -171,7 +179,10 @@ class _Attempt:
         except anyio.get_cancelled_exc_class() as cancellation:
             if scope.cancel_called:
                 raise
-            return _NOTHING, cancellation  # the handler's own doing, so its failure
+            # If asyncio is closing its event loop, the engine hears of it now; if not, it was
+            # the handler's own doing, and so its failure.
+            await anyio.lowlevel.checkpoint()
+            return _NOTHING, cancellation
         except BaseException as failure:  # noqa: BLE001  - a failed attempt, whatever it is
             return _NOTHING, failure
 

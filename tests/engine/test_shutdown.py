@@ -317,7 +317,7 @@ async def test_stop_waits_for_a_sync_handler_and_then_leaves_its_thread(
 
 
 def test_an_event_loop_torn_down_without_a_stop_hands_back() -> None:
-    store = MemStore()
+    store = FaultyStore()
     ids: list[Any] = []
 
     async def forget_to_stop() -> None:
@@ -332,7 +332,7 @@ def test_an_event_loop_torn_down_without_a_stop_hands_back() -> None:
 
 
 def test_a_trio_run_that_ends_without_a_stop_hands_back() -> None:
-    store = MemStore()
+    store = FaultyStore()
     ids: list[Any] = []
 
     async def forget_to_stop() -> None:
