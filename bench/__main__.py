@@ -1,0 +1,56 @@
+"""``python -m bench``: every benchmark, or those that are named."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Final
+
+from pymongo import AsyncMongoClient
+
+from bench import decay, draining, encoding, enqueueing, latency
+from bench.measuring import Row, table
+from bench.scene import DATABASE, Document, Scene
+from gotasks_mongostore.local import mongodb_uri
+
+BENCHMARKS: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
+    "enqueue": enqueueing.run,
+    "drain": draining.run,
+    "latency": latency.run,
+    "decay": decay.run,
+    "codec": encoding.run,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run benchmarks and print their table."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean little")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    logging.getLogger("gotasks_py").setLevel(logging.ERROR)
+    with mongodb_uri() as uri:
+        rows = asyncio.run(_run(uri, options.names or list(BENCHMARKS), quick=options.quick))
+    print(table(rows))
+
+
+async def _run(uri: str, names: Sequence[str], *, quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    async with AsyncMongoClient[Document](uri) as client:
+        scene = Scene(uri, client, quick)
+        for name in names:
+            began = perf_counter()
+            rows.extend([row async for row in BENCHMARKS[name](scene)])
+            print(f"{name}: {perf_counter() - began:.0f} s", flush=True)
+        await client.drop_database(DATABASE)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
