@@ -88,6 +88,9 @@ class FaultyStore(MemStore):
         assert task is not None
         return task
 
+    def all_tasks(self) -> list[Task]:
+        return [Task.from_document(document) for document in self._documents]
+
     def edit(self, task_id: TaskId, **fields: object) -> None:
         """Change a document by hand, as somebody may do in mongosh."""
         self._documents.put({**(self._documents.get(task_id) or {}), **fields})
