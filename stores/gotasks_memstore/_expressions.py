@@ -79,7 +79,7 @@ def _evaluate(expression: Expression, document: TaskDocument, now: datetime) -> 
         case Number() | Sum():
             return _number(expression, document)
         case Now(plus):
-            return now + plus
+            return now + _whole_milliseconds(plus)
         case Later(path):
             return now + timedelta(milliseconds=_number(Number(path), document))
         case Text(pieces):
@@ -120,6 +120,11 @@ def _number(expression: Number | Sum, document: TaskDocument) -> int:
         return max(0, _number(expression.number, document) + expression.plus)
     value = field(document, expression.path)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _whole_milliseconds(span: timedelta) -> timedelta:
+    millisecond = timedelta(milliseconds=1)
+    return round(span / millisecond) * millisecond
 
 
 def _text(piece: str | Field, document: TaskDocument) -> str:

@@ -84,8 +84,7 @@ class MemStore:
         return copy.deepcopy(self._queues)
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:
-        msg = "MemStore has no transactions; use MongoStore on a replica set where one is needed"
-        raise ConfigurationError(msg)
+        raise _no_transactions()
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         _refuse_session(session)
@@ -168,11 +167,14 @@ class MemStore:
         with self._lock:
             now = self._clock.now()
             lapsed = [
-                document
+                (at, document)
                 for document in self._documents
-                if isinstance(at := document.get("reap_at"), datetime) and at <= now
+                if isinstance(at := document.get("reap_at"), datetime)
+                and at <= now
+                and document.get("status") == Status.RUNNING
             ]
-            return [self._apply(document, reaped()) for document in lapsed[:limit]]
+            lapsed.sort(key=lambda each: each[0])
+            return [self._apply(document, reaped()) for _, document in lapsed[:limit]]
 
     async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
         with self._lock:
@@ -238,8 +240,13 @@ class _MemRenewer:
 
 def _refuse_session(session: Session | None) -> None:
     if session is not None:
-        msg = "MemStore has no transactions, so session= cannot be used with it"
-        raise ConfigurationError(msg)
+        raise _no_transactions()
+
+
+def _no_transactions() -> ConfigurationError:
+    return ConfigurationError(
+        "MemStore has no transactions; use MongoStore on a replica set where one is needed"
+    )
 
 
 def _read(document: TaskDocument) -> Task:

@@ -55,7 +55,8 @@ def _render(expression: Expression) -> object:  # noqa: C901, PLR0911, PLR0912  
         case Text(pieces):
             return {"$concat": [_text(piece) for piece in pieces]}
         case Record(fields):
-            return {name: _render(each) for name, each in fields.items()}
+            # A plain document would be merged into what the field holds; an operator's replaces it.
+            return {"$mergeObjects": [{name: _render(each) for name, each in fields.items()}]}
         case Appended(path, entry, keep):
             grown = {"$concatArrays": [_entries(path), [_render(entry)]]}
             return {"$slice": [grown, -keep]}
