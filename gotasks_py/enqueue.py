@@ -146,7 +146,9 @@ class Producer:
         return None if handler is None else handler.task_type
 
     async def _announce(self, document: TaskDocument) -> None:
-        await self.hooks.call("on_enqueue", TaskEvent(task=Task.from_document(document)))
+        # Reading the task back takes longer than encoding its payload did.
+        if self.hooks.has("on_enqueue"):
+            await self.hooks.call("on_enqueue", TaskEvent(task=Task.from_document(document)))
 
 
 def _chunks(requests: Iterable[Enqueue]) -> Iterator[list[Enqueue]]:

@@ -99,6 +99,10 @@ class HookCaller:
     def __init__(self, hooks: Sequence[Hooks]) -> None:
         self._hooks = tuple(hooks)
 
+    def has(self, name: HookName) -> bool:
+        """Tell whether anybody listens."""
+        return any(getattr(hooks, name) is not None for hooks in self._hooks)
+
     async def call(self, name: HookName, event: TaskEvent) -> None:
         """Call every hook of that name, in the order they were given."""
         for hooks in self._hooks:
