@@ -91,6 +91,13 @@ class FaultyStore(MemStore):
     def all_tasks(self) -> list[Task]:
         return [Task.from_document(document) for document in self._documents]
 
+    def remove(self, task_id: TaskId) -> None:
+        self._documents.remove(task_id)
+
+    def never_purges(self) -> None:
+        """Be as late as a TTL monitor may be."""
+        self._purge = lambda: None  # type: ignore[method-assign]
+
     def edit(self, task_id: TaskId, **fields: object) -> None:
         """Change a document by hand, as somebody may do in mongosh."""
         self._documents.put({**(self._documents.get(task_id) or {}), **fields})
