@@ -72,6 +72,12 @@ class Patch:
     source: Status | None = Status.RUNNING
     cancel_requested: bool | None = None
 
+    @property
+    def settle_token(self) -> object:
+        """What the patch leaves behind to be known by; ``None`` if it ends no attempt."""
+        mark = self.changes.get("settle_token")
+        return mark.value if isinstance(mark, Value) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -286,7 +292,7 @@ def _settled(
         "due_at": REMOVED,
         "reap_at": REMOVED,
         # Tells a write whose reply was lost, when it is tried again, that it had succeeded.
-        "settle_token": Value(token),
+        "settle_token": Value(f"{token}/{target.value}"),
         "updated_at": NOW,
     }
     return Patch(target, {**ended, **changes}, cancel_requested=cancel_requested)

@@ -130,7 +130,8 @@ class MemStore:
             if _is_held(document, ref) and _fits(document, patch):
                 self._apply(document, patch)
                 return True
-            return "settle_token" in patch.changes and document.get("settle_token") == ref.token
+            mark = patch.settle_token
+            return mark is not None and document.get("settle_token") == mark
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._lock:

@@ -61,9 +61,10 @@ def held_for(ref: LeaseRef, patch: Patch) -> Filter:
     return held(ref) | _asked_to_cancel(patch)
 
 
-def settled_under(ref: LeaseRef) -> Filter:
-    """Match the task whose last attempt was ended under this token; index ``_id_``."""
-    return {"_id": ref.id, "queue": ref.queue, "lane": ref.lane, "settle_token": ref.token}
+def settled_by(ref: LeaseRef, patch: Patch) -> Filter:
+    """Match the task whose last attempt this very patch has ended; index ``_id_``."""
+    place = {"_id": ref.id, "queue": ref.queue, "lane": ref.lane}
+    return {**place, "settle_token": patch.settle_token}
 
 
 def in_source_of(patch: Patch, task_id: TaskId) -> Filter:

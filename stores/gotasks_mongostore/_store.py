@@ -23,7 +23,7 @@ from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._low_water import Bound, LowWater
 from gotasks_mongostore._render import render
-from gotasks_mongostore._transactions import transaction
+from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_py.clock import Clock
 from gotasks_py.errors import (
     ConfigurationError,
@@ -161,6 +161,7 @@ class MongoStore:
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         with self._operation("insert the task", task_id=document["_id"]) as here:
+            check_session(session, here.database.client)
             await _inserts.insert(here.tasks, document, session)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
@@ -198,12 +199,12 @@ class MongoStore:
             result = await here.tasks.update_one(
                 filters.held_for(ref, patch), render(patch), hint="_id_", session=session
             )
-            if result.matched_count or "settle_token" not in patch.changes:
+            # Inside a transaction nothing is sent twice.
+            if result.matched_count or patch.settle_token is None or session is not None:
                 return bool(result.matched_count)
-            settled = await here.tasks.find_one(
-                filters.settled_under(ref), _PROJECT_ID, session=session
+            return (
+                await here.tasks.find_one(filters.settled_by(ref, patch), _PROJECT_ID) is not None
             )
-            return settled is not None
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._operation("look at a lease") as here:

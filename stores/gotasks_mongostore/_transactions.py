@@ -14,6 +14,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from gotasks_mongostore._failures import translated
+from gotasks_py.errors import ConfigurationError
 
 _UNKNOWN_COMMIT: Final = "UnknownTransactionCommitResult"
 _PAUSE_SECONDS: Final = 0.1
@@ -40,6 +41,16 @@ async def transaction(client: Any, timeout_seconds: float) -> AsyncGenerator[Any
         # Ending a session aborts the transaction that it still has open.
         with anyio.CancelScope(shield=True):
             await session.end_session()
+
+
+def check_session(session: Any, client: object) -> None:  # noqa: ANN401  - as above
+    """Refuse a session of another client, which the drivers do in ways of their own."""
+    if session is not None and getattr(session, "client", None) is not client:
+        msg = (
+            "session= belongs to another client than this store's; begin the transaction with "
+            "store.transaction(), or make the store from the client that began it"
+        )
+        raise ConfigurationError(msg)
 
 
 async def _commit(session: Any, timeout_seconds: float) -> None:  # noqa: ANN401  - as above
