@@ -155,9 +155,10 @@ class _Attempt:
         expires_at, claimed_at = self._task.expires_at, self._task.updated_at
         if expires_at is not None and expires_at <= claimed_at:
             return Expired()
+        scope = anyio.CancelScope(shield=True)
         value, error = _NOTHING, None
         try:
-            with anyio.CancelScope(shield=True) as scope:
+            with scope:
                 value, error = await self._outcome(scope)
         except anyio.get_cancelled_exc_class() as cancellation:
             error = cancellation
