@@ -36,20 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     logging.getLogger("gotasks_py").setLevel(logging.ERROR)
     with mongodb_uri() as uri:
-        rows = asyncio.run(_run(uri, options.names or list(BENCHMARKS), quick=options.quick))
-    print(table(rows))
+        asyncio.run(_run(uri, options.names or list(BENCHMARKS), quick=options.quick))
 
 
-async def _run(uri: str, names: Sequence[str], *, quick: bool) -> list[Row]:
-    rows: list[Row] = []
+async def _run(uri: str, names: Sequence[str], *, quick: bool) -> None:
     async with AsyncMongoClient[Document](uri) as client:
         scene = Scene(uri, client, quick)
         for name in names:
             began = perf_counter()
-            rows.extend([row async for row in BENCHMARKS[name](scene)])
-            print(f"{name}: {perf_counter() - began:.0f} s", flush=True)
+            rows = [row async for row in BENCHMARKS[name](scene)]
+            print(f"{name}, in {perf_counter() - began:.0f} s\n\n{table(rows)}\n", flush=True)
         await client.drop_database(DATABASE)
-    return rows
 
 
 if __name__ == "__main__":

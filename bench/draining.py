@@ -15,7 +15,7 @@ from gotasks_mongostore._low_water import LowWater
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
     """Measure with one worker, a few and many; the handler does nothing."""
-    for workers, number in ((1, 1000), (4, 2000), (16, 3000)):
+    for workers, number in ((1, 400), (4, 800), (16, 1600)):
         yield await drain(scene, workers, scene.scaled(number))
 
 

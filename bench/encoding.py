@@ -50,7 +50,7 @@ async def _compared(scene: Scene, name: str, kind: Any, value: object) -> AsyncI
 
 def _timed(scene: Scene, call: Callable[[], object]) -> Callable[[], Awaitable[float]]:
     async def microseconds() -> float:
-        number = scene.scaled(5000)
+        number = scene.scaled(1000)
         return timeit(call, number=number) / number * 1e6
 
     return microseconds

@@ -13,7 +13,7 @@ from gotasks_py import Enqueue
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
     """Measure one by one, many at a time, and in bulk."""
-    for callers, number in ((1, 1000), (50, 4000)):
+    for callers, number in ((1, 500), (50, 2000)):
         yield await _one_by_one(scene, callers, scene.scaled(number))
     yield await _in_bulk(scene, scene.scaled(20_000))
 

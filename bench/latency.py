@@ -24,7 +24,7 @@ async def run(scene: Scene) -> AsyncIterator[Row]:
 
 async def _here(scene: Scene) -> Row:
     async with scene.store() as (store, _), scene.store() as (raw_store, tasks):
-        times = scene.scaled(300)
+        times = scene.scaled(200)
         document = await template(raw_store, tasks)
         worker = manager(store, workers=4)
         started = _signalled(worker)
@@ -55,7 +55,7 @@ async def _elsewhere(scene: Scene, poll: float) -> Row:
         producer = manager(store)
 
         async def ours() -> float:
-            return await _latency(producer, started, scene.scaled(round(5 / poll)), phase=poll)
+            return await _latency(producer, started, scene.scaled(round(3 / poll)), phase=poll)
 
         await stack.enter_async_context(worker)
         samples = await in_turns(scene.rounds, {"ours": ours})
