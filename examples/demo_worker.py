@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 import threading
 from datetime import timedelta
@@ -132,11 +131,12 @@ def account_of(name: str) -> Hooks:
 
 
 def leave_with_parent() -> None:
-    """Stop this process when the demo is gone, however it went: its end of stdin closes."""
+    """End this process when the demo is gone, however it went: its end of stdin closes."""
 
     def watch() -> None:
         os.read(sys.stdin.fileno(), 1)
-        os.kill(os.getpid(), signal.SIGTERM)
+        # Not gracefully: the database has gone with the demo.
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from gotasks_memstore import MemStore
 from gotasks_py import Manager, QueueConflictError, QueuePolicy, TaskNotFoundError
 
-SESSIONS = QueuePolicy("sessions", ttl=timedelta(milliseconds=600))
+SESSIONS = QueuePolicy("sessions", ttl=timedelta(seconds=1.5))
 AUDIT = QueuePolicy("audit")  # kept for ever: delete them yourself
 
 
@@ -26,7 +26,7 @@ async def main() -> None:
         task = await handle.task()
         assert task.expires_at is not None
         print(f"kept for {(task.expires_at - task.run_at).total_seconds()} s")
-        await asyncio.sleep(0.7)  # MongoDB purges within about a minute, memory at once
+        await asyncio.sleep(1.6)  # MongoDB purges within about a minute, memory at once
         try:
             await handle.task()
         except TaskNotFoundError as error:

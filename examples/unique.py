@@ -16,7 +16,7 @@ async def main() -> None:
         print(f"building the report of {month}")
         return f"report of {month}"
 
-    once = TaskPolicy(unique_key="2026-11", delay=timedelta(milliseconds=300))
+    once = TaskPolicy(unique_key="2026-11", delay=timedelta(milliseconds=500))
     async with manager:
         first = await build.enqueue("2026-11", once)
         try:

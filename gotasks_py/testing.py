@@ -2,7 +2,7 @@
 
 With :class:`VirtualClock` a :class:`~gotasks_memstore.MemStore` lives in the time of the
 event loop. Under trio's ``MockClock(autojump_threshold=0)`` a test of an hour's backoff
-takes a millisecond.
+takes a fraction of a second, and less with a rare ``fallback_poll``.
 """
 
 from __future__ import annotations

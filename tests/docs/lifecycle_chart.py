@@ -47,9 +47,7 @@ asks for it. Deleting, and the purge at the end of a task's lifetime, remove it 
 
 def edges() -> list[tuple[Status, Status]]:
     """Tell every allowed change of state, in the order of the states."""
-    return [
-        (source, target) for source in Status for target in Status if target in ALLOWED[source]
-    ]
+    return [(source, target) for source in Status for target in Status if target in ALLOWED[source]]
 
 
 def page() -> str:
