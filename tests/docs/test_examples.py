@@ -48,6 +48,7 @@ LINES = {
     "queues": ["{'orders': 30, 'newsletters': 10}", "the first newsletter: urgent"],
     "retention": ["kept for 1.5 s", "its TTL purged it", "kept for 7 days"],
     "sync_callers": [f"shipped order {number}" for number in (1, 2, 3)],
+    "transaction": ["attempt 1: the power goes out", "bookings by attempt: [2]", "receipts: 1"],
     "fastapi_app": ["202 accepted", "'status': 'done'", "404 for an unknown task"],
 }
 

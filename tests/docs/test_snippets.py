@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -43,9 +44,13 @@ class Snippet:
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
-    def compiled(self) -> CodeType:
+    def here(self, uri: str, database: str) -> str:
+        """Tell the code with the tests' own MongoDB in place of the reader's."""
+        return self.code.replace(DOCUMENTED_URI, uri).replace('"myapp"', f'"{database}"')
+
+    def compiled(self, uri: str, database: str) -> CodeType:
         # As many lines as in the page, so that a traceback points into it.
-        source = "\n" * self.line + self.code
+        source = "\n" * self.line + self.here(uri, database)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         code = compile(source, str(self.page), "exec", flags, dont_inherit=True)
         assert isinstance(code, CodeType)
@@ -71,15 +76,25 @@ def test_all_python_is_found() -> None:
     assert len(SNIPPETS) >= 15
 
 
+@pytest.fixture
+def database(uri: str) -> Iterator[str]:
+    """Name a database of the test's own, dropped at its end."""
+    name = f"gotasks_docs_{uuid4().hex[:12]}"
+    yield name
+    client: MongoClient[dict[str, Any]] = MongoClient(uri)
+    with client:
+        client.drop_database(name)
+
+
 @pytest.mark.parametrize("page", RUNNING_PAGES, ids=lambda page: page.name)
-def test_the_snippets_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippets_of_a_page_run(page: Path, uri: str, database: str) -> None:
     # Annotations of functions are resolved in the module that they say they are from.
     namespace: dict[str, Any] = {"__name__": "__main__"}
 
     async def run() -> None:
         for snippet in snippets_of(page):
             if snippet.title is None:
-                result = eval(snippet.compiled(), namespace)  # noqa: S307  - what our docs say
+                result = eval(snippet.compiled(uri, database), namespace)  # noqa: S307  - what our docs say
                 if inspect.isawaitable(result):
                     await result
 
@@ -87,12 +102,10 @@ def test_the_snippets_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_a_program_runs(program: Snippet, uri: str, tmp_path: Path) -> None:
+def test_a_program_runs(program: Snippet, uri: str, database: str, tmp_path: Path) -> None:
     assert program.title is not None
     path = tmp_path / program.title
-    database = f"gotasks_docs_{uuid4().hex[:12]}"
-    code = program.code.replace(DOCUMENTED_URI, uri)
-    path.write_text(re.sub(r'database="\w+"', f'database="{database}"', code))
+    path.write_text(program.here(uri, database))
     command = [sys.executable, "-W", "error"]
     if program.title.startswith("test_"):
         command += ["-m", "pytest", "-p", "no:randomly", "--rootdir", str(tmp_path)]
@@ -105,8 +118,5 @@ def test_a_program_runs(program: Snippet, uri: str, tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    client: MongoClient[dict[str, Any]] = MongoClient(uri)
-    with client:
-        client.drop_database(database)
     assert ended.returncode == 0, f"{program}\n{ended.stdout}\n{ended.stderr}"
     assert ended.stdout
