@@ -33,7 +33,6 @@ LINES = {
         "requeued: talked to shop",
         "its history stays: 3 failed attempts",
     ],
-    "transaction": ["booked 500 cents on ann", "bookings by attempt: [2]", "receipts: 1"],
     "unique": ["the same task exists: True", "existing task: True", "a new task: True"],
     "heartbeat": [
         "encode metropolis: attempt 1, still mine: True",
