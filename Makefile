@@ -25,7 +25,7 @@ test: $(DEV) ## Run every test (ARGS='-k name' chooses)
 	$(BIN)/python -m pytest $(ARGS)
 
 coverage: $(DEV) ## Run every test; the core's branches must be covered
-	$(BIN)/python -m pytest --cov=gotasks_py --cov-branch --cov-fail-under=95 $(ARGS)
+	$(MAKE) test ARGS='--cov $(ARGS)'
 
 check: $(DEV) ## Check format, lint, types and imports
 	$(BIN)/ruff format --check .
