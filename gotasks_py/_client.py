@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
@@ -48,6 +49,7 @@ class Client:
         self._operations = Operations(store, hooks)
         self._registered: set[str] = set()
         self._loop: EventLoopToken | None = None
+        self._process = os.getpid()
         self._sync = SyncManager(self)
 
     @property
@@ -57,8 +59,9 @@ class Client:
 
     @property
     def event_loop(self) -> EventLoopToken | None:
-        """The event loop that this manager last worked on."""
-        return self._loop
+        """The event loop that this manager last worked on, in this process."""
+        # A fork remembers its parent's loop, and that it was running.
+        return self._loop if self._process == os.getpid() else None
 
     @property
     def sync(self) -> SyncManager:
@@ -240,7 +243,7 @@ class Client:
 
     async def _ready(self) -> None:
         await self._store.open()
-        self._loop = current_token()
+        self._loop, self._process = current_token(), os.getpid()
 
     async def _register(self, queue: QueuePolicy) -> None:
         if queue.name not in self._registered:

@@ -1,0 +1,179 @@
+"""The manager's operations for code that is not async."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import pytest
+
+from gotasks_memstore import MemStore
+from gotasks_py import (
+    ConfigurationError,
+    DuplicateTaskError,
+    Enqueue,
+    Manager,
+    ResultTimeoutError,
+    Status,
+    TaskNotFoundError,
+    TaskPolicy,
+    TaskType,
+)
+from tests.engine.world import a_manager, real_time, seconds
+
+DOUBLE = TaskType("q", "double", int, int)
+
+
+@pytest.fixture
+def manager() -> Iterator[Manager]:
+    manager = a_manager(MemStore())
+
+    @manager.handler(DOUBLE)
+    async def double(number: int) -> int:
+        return number * 2
+
+    yield manager
+    manager.sync.close()
+
+
+def test_a_plain_script_does_everything(manager: Manager) -> None:
+    sync = manager.sync
+    handle = sync.enqueue("q", "double", 1, TaskPolicy(unique_key="k"))
+    assert sync.enqueue(DOUBLE, 2).task().payload == {"value": 2}
+    assert sync.get(handle.id).status is Status.PENDING
+    assert sync.handle(handle.id) == handle
+    with pytest.raises(DuplicateTaskError):
+        sync.enqueue("q", "double", 1, TaskPolicy(unique_key="k"))
+    same = sync.enqueue("q", "double", 1, TaskPolicy(unique_key="k"), on_conflict="return")
+    assert same.id == handle.id
+    many = sync.enqueue_many([Enqueue("q", "double", number) for number in range(3)])
+    assert [each.task().payload for each in many] == [{"value": number} for number in range(3)]
+    with pytest.raises(ResultTimeoutError):
+        handle.result(timeout=0.01)
+    assert sync.cancel(handle.id).status is Status.CANCELLED
+    sync.delete(handle.id)
+    with pytest.raises(TaskNotFoundError):
+        handle.task()
+
+
+def test_dead_letters_are_requeued(manager: Manager) -> None:
+    async def die() -> object:
+        @manager.handler("q", "die")
+        async def fail(payload: None) -> None:
+            raise ValueError
+
+        handle = await manager.enqueue("q", "die", None, TaskPolicy(max_attempts=1))
+        async with manager:
+            while not (await handle.task()).status.is_final:
+                await anyio.sleep(0.005)
+        return handle.id
+
+    task_id = asyncio.run(die())
+    assert manager.sync.requeue(task_id).status is Status.PENDING
+    asyncio.run(drained(manager))
+    report = manager.sync.requeue_dead("q", fresh_lifetime=True)
+    assert report.requeued == (task_id,)
+
+
+async def drained(manager: Manager) -> None:
+    async with manager:
+        while any(
+            task.status in {Status.PENDING, Status.RUNNING}
+            for task in [
+                await manager.get(each) for each in manager.store._documents._by_id  # type: ignore[attr-defined]
+            ]
+        ):
+            await anyio.sleep(0.005)
+
+
+def test_the_background_thread_is_made_once_and_anew_after_a_close(manager: Manager) -> None:
+    def loops() -> int:
+        return sum(thread.name.startswith("gotasks_py sync") for thread in threading.enumerate())
+
+    before = threading.active_count()
+    for _ in range(3):
+        manager.sync.enqueue(DOUBLE, 1)
+    assert threading.active_count() == before + 1
+    manager.sync.close()
+    manager.sync.close()
+    assert threading.active_count() == before
+    manager.sync.enqueue(DOUBLE, 1)
+    assert loops() <= 1
+
+
+def test_many_threads_share_one_manager(manager: Manager) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        handles = list(pool.map(lambda number: manager.sync.enqueue(DOUBLE, number), range(100)))
+    assert len({handle.id for handle in handles}) == 100
+
+
+@real_time
+@pytest.mark.anyio
+async def test_threads_work_with_a_manager_that_runs_on_a_loop(manager: Manager) -> None:
+    def view() -> int:
+        return manager.sync.enqueue(DOUBLE, 21).result(timeout=seconds(5))
+
+    before = threading.active_count()
+    async with manager:
+        assert await anyio.to_thread.run_sync(view) == 42
+        # The loop that it runs on served, not one more in the background.
+        assert threading.active_count() <= before + 3
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it_is_refused_on_the_event_loop(manager: Manager, backend: str) -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigurationError, match="await the manager's own methods"):
+            manager.sync.enqueue(DOUBLE, 1)
+
+    anyio.run(main, backend=backend)
+
+
+@real_time
+@pytest.mark.anyio
+async def test_a_sync_handler_may_enqueue(manager: Manager) -> None:
+    @manager.handler("q", "parent")
+    def parent(number: int) -> str:
+        return str(manager.sync.enqueue(DOUBLE, number).id)
+
+    async with manager:
+        child = await (await manager.enqueue("q", "parent", 4)).result(timeout=5)
+        assert await (await manager.handle(child)).result(timeout=5) == 8
+
+
+def test_a_loop_that_ended_is_not_waited_for(manager: Manager) -> None:
+    async def once() -> None:
+        await manager.enqueue(DOUBLE, 1)
+
+    asyncio.run(once())
+    assert manager.sync.enqueue(DOUBLE, 2).task().payload == {"value": 2}
+
+
+def test_a_trio_run_that_ended_is_not_waited_for(manager: Manager) -> None:
+    async def once() -> None:
+        await manager.enqueue(DOUBLE, 1)
+
+    anyio.run(once, backend="trio")
+    assert manager.sync.enqueue(DOUBLE, 2).task().payload == {"value": 2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_has_a_loop_of_its_own(manager: Manager) -> None:
+    """B73: the thread is not there after a fork."""
+    manager.sync.enqueue(DOUBLE, 1)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        try:
+            manager.sync.enqueue(DOUBLE, 2)
+        except BaseException:  # noqa: BLE001  - the parent sees the exit code
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
