@@ -197,8 +197,9 @@ class Pool:
             sent = self._unanswered[0]
             task = await self._store.find_claimed(sent.request)
             self._unanswered.remove(sent)
-            self._succeeded()
+            # Only a task proves that claims work again: reads may succeed where writes fail.
             if task is not None:
+                self._succeeded()
                 logger.info(
                     "the answer to a claim was lost, found its task %s",
                     task.id,

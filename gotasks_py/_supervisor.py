@@ -40,7 +40,10 @@ class LoopState:
         self._crashes = 1 if self._is_steady else self._crashes + 1
         self._crashed_at = self.monotonic()
         self.restarts += 1
-        self.last_error = f"{type(error).__name__}: {error}"
+        cause = error
+        while isinstance(cause, ExceptionGroup) and len(cause.exceptions) == 1:
+            cause = cause.exceptions[0]
+        self.last_error = f"{type(cause).__name__}: {cause}"
         return _RESTART(self._crashes, error)
 
     @property

@@ -57,7 +57,11 @@ class TaskContext:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, from 1. With ``lease.token`` it fences outside systems."""
+        """The number of this attempt, from 1.
+
+        It comes again after a hand-back or a snooze, which do not count: what fences outside
+        systems is ``lease.token``, unique to each claim.
+        """
         return self.task.attempts
 
     @property

@@ -10,13 +10,13 @@ import atexit
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from anyio import NoEventLoopError, from_thread
+from anyio import NoEventLoopError, RunFinishedError, from_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import EventLoopToken, current_token
 
@@ -26,6 +26,7 @@ from gotasks_py.errors import ConfigurationError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, TaskType
 from gotasks_py.policy import TaskPolicy
+from gotasks_py.store import Store
 from gotasks_py.task import Task, TaskId
 
 P = TypeVar("P")
@@ -60,6 +61,8 @@ class _AsyncOperations(Protocol):
 
     @property
     def event_loop(self) -> EventLoopToken | None: ...
+    @property
+    def store(self) -> Store: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,10 @@ class SyncManager:
         self._call(partial(self._manager.delete, task_id))
 
     def close(self) -> None:
-        """End the background thread, if one was started. It ends with the process anyway."""
+        """End the background thread if there is one, and the store's own connection there.
+
+        Both end with the process anyway.
+        """
         with self._lock:
             own, self._own = self._own, None
         if own is not None:
@@ -182,21 +188,23 @@ class SyncManager:
 
         token = self._manager.event_loop
         if token is not None and _is_running(token):
-            return from_thread.run(call, token=token)
+            with suppress(RunFinishedError):
+                return from_thread.run(call, token=token)
         return self._portal().call(call)
 
     def _portal(self) -> BlockingPortal:
         with self._lock:
             # A fork has the thread's memory, but not the thread.
             if self._own is None or self._own.process != os.getpid():
-                self._own = _OwnLoop()
+                self._own = _OwnLoop(self._manager.store)
             return self._own.portal
 
 
 class _OwnLoop:
     """An event loop in a background thread, for the process that made it."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self.process = os.getpid()
         self._context: AbstractContextManager[BlockingPortal] = start_blocking_portal(
             name="gotasks_py sync"
@@ -207,6 +215,7 @@ class _OwnLoop:
     def close(self) -> None:
         atexit.unregister(self.close)
         if self.process == os.getpid():
+            self.portal.call(self._store.aclose)
             self._context.__exit__(None, None, None)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+import anyio
 from anyio.lowlevel import current_token
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import AsyncMongoClient, MongoClient, ReadPreference
@@ -45,15 +46,21 @@ _MAJORITY_WRITES: Final = WriteConcern(w="majority")
 _MAJORITY_READS: Final = ReadConcern("majority")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Collections:
     """The database and the collections of a namespace, as one event loop uses them."""
 
     database: AsyncDatabase[Document]
     tasks: AsyncCollection[Document]
     queues: AsyncCollection[Document]
-    place: tuple[int, object]
-    """The process and the event loop."""
+    opening: anyio.Lock = field(default_factory=anyio.Lock)
+    is_open: bool = False
+    """Whether the server was checked and the indexes are there."""
+    has_transactions: bool = False
+
+
+_Place: TypeAlias = tuple[int, object]
+"""A process and an event loop."""
 
 
 class Connection:
@@ -63,15 +70,9 @@ class Connection:
         self._source = source
         self._database = database
         self._namespace = namespace
-        self._own: AsyncMongoClient[Document] | None = None
-        self._collections: Collections | None = None
+        self._places: dict[_Place, Collections] = {}
         if not isinstance(source, str):
             _check_client(source)
-
-    @property
-    def is_open_here(self) -> bool:
-        """Whether this event loop and process have been served before."""
-        return self._collections is not None and self._collections.place == _place()
 
     def collections(self) -> Collections:
         """Tell the collections, with a client of this event loop.
@@ -81,9 +82,11 @@ class Connection:
                 the event loop is not asyncio's.
         """
         place = _place()
-        if self._collections is None or self._collections.place != place:
-            self._collections = self._opened(place)
-        return self._collections
+        found = self._places.get(place)
+        if found is None:
+            self._forget_the_dead()
+            found = self._places[place] = self._made(place)
+        return found
 
     def blocking_tasks(
         self, timeout: timedelta
@@ -108,39 +111,50 @@ class Connection:
         return client, database[self._namespace]
 
     async def aclose(self) -> None:
-        """Close the client that this store opened itself."""
-        own, self._own, self._collections = self._own, None, None
-        if own is not None:
-            await own.close()
+        """Close the client that this store opened for this event loop."""
+        here = self._places.pop(_place(), None)
+        if here is not None and isinstance(self._source, str):
+            await here.database.client.close()
 
-    def _opened(self, place: tuple[int, object]) -> Collections:
+    def _made(self, place: _Place) -> Collections:
         if isinstance(self._source, str):
             with translated("read the URI"):
-                self._own = AsyncMongoClient[Document](self._source, appname=_DRIVER_NAME)
-            client = self._own
+                client = AsyncMongoClient[Document](self._source, appname=_DRIVER_NAME)
         else:
-            self._check_place(place)
+            self._refuse_other_places(place)
             client = cast("AsyncMongoClient[Document]", self._source)  # Motor's calls are alike
         database = client.get_database(
             self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
         )
         return Collections(
-            database, database[self._namespace], database[f"{self._namespace}_queues"], place
+            database, database[self._namespace], database[f"{self._namespace}_queues"]
         )
 
-    def _check_place(self, place: tuple[int, object]) -> None:
-        if self._collections is None:
-            return
-        what = "process" if self._collections.place[0] != place[0] else "event loop"
-        msg = (
-            f"this store's client was first used in another {what}, and a client serves one; "
-            "make the client and the store where they are used, or give the store a URI: it "
-            "then opens a client for each"
-        )
-        raise ConfigurationError(msg)
+    def _forget_the_dead(self) -> None:
+        """Let go of loops that were closed, and of those of the process that this one left.
+
+        Their clients cannot be closed any more: that takes their event loop.
+        """
+        process = os.getpid()
+        for owner, loop in list(self._places):
+            is_closed = getattr(loop, "is_closed", None)
+            if isinstance(self._source, str) and (
+                owner != process or (is_closed is not None and is_closed())
+            ):
+                del self._places[owner, loop]
+
+    def _refuse_other_places(self, place: _Place) -> None:
+        for owner, _ in self._places:
+            what = "process" if owner != place[0] else "event loop"
+            msg = (
+                f"this store's client was first used in another {what}, and a client serves one; "
+                "make the client and the store where they are used, or give the store a URI: it "
+                "then opens a client for each"
+            )
+            raise ConfigurationError(msg)
 
 
-def _place() -> tuple[int, object]:
+def _place() -> _Place:
     token = current_token()
     if "asyncio" not in token.backend_class.__module__:
         msg = (

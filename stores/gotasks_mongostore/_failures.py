@@ -43,6 +43,12 @@ def translated(action: str, *, task_id: TaskId | None = None) -> Generator[None]
         raise ConfigurationError(msg) from error
     except PyMongoError as error:
         raise failure(action, error, task_id=task_id) from error
+    except RuntimeError as error:
+        if "event loop" not in str(error):
+            raise
+        # PyMongo binds a client to the loop of its first use, which may not have been ours.
+        msg = f"cannot {action}: {error}; or give the store a URI instead of a client"
+        raise ConfigurationError(msg) from error
 
 
 def failure(action: str, error: PyMongoError, *, task_id: TaskId | None = None) -> StoreError:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Final
 
-import anyio
 import pymongo
 from bson import ObjectId
 from bson.errors import InvalidId
@@ -74,9 +73,6 @@ class MongoStore:
         self._timeout_seconds = operation_timeout.total_seconds()
         self._server_clock = ServerClock()
         self._low_water = LowWater(self._server_clock.monotonic)
-        self._has_transactions = False
-        self._opened_for: object = None
-        self._opening: tuple[object, anyio.Lock] | None = None
 
     @classmethod
     async def connect(
@@ -120,19 +116,15 @@ class MongoStore:
 
     async def open(self) -> None:
         here = self._connection.collections()
-        if self._opened_for is here and not self._server_clock.is_stale:
+        if here.is_open and not self._server_clock.is_stale:
             return
-        if self._opening is None or self._opening[0] is not here:
-            self._opening = (here, anyio.Lock())
-        async with self._opening[1]:
-            if self._opened_for is not here:
+        async with here.opening:
+            if not here.is_open:
                 await self._open()
-                self._opened_for = here
             elif self._server_clock.is_stale:
                 await self._hello()
 
     async def aclose(self) -> None:
-        self._opened_for = None
         await self._connection.aclose()
 
     async def register_queue(self, policy: QueuePolicy) -> None:
@@ -152,11 +144,11 @@ class MongoStore:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Session]:
         await self.open()
-        if not self._has_transactions:
+        here = self._connection.collections()
+        if not here.has_transactions:
             msg = "transactions need a replica set or a sharded cluster; this server is neither"
             raise ConfigurationError(msg)
-        client = self._connection.collections().database.client
-        async with transaction(client, self._timeout_seconds) as session:
+        async with transaction(here.database.client, self._timeout_seconds) as session:
             yield session
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
@@ -269,9 +261,11 @@ class MongoStore:
                 yield document["_id"]
 
     async def _open(self) -> None:
-        self._has_transactions = _checked(await self._hello())
+        hello = await self._hello()
         with self._operation("ensure the indexes") as here:
+            here.has_transactions = _checked(hello)
             await ensure_indexes(here.database, here.tasks)
+            here.is_open = True
 
     async def _hello(self) -> Mapping[str, object]:
         with self._operation("reach the server") as here:
