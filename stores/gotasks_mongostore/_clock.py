@@ -10,7 +10,7 @@ from typing import Final
 from gotasks_py.clock import truncated
 from gotasks_py.errors import ConfigurationError
 
-_MAX_AGE_SECONDS: Final = 300.0
+_MAX_AGE_SECONDS: Final = 60.0
 _MAX_STEP_SECONDS: Final = 1.0
 
 
