@@ -169,7 +169,12 @@ class Heartbeat:
     async def _watch_deadlines(self) -> None:
         clock = self._store.clock
         while True:
-            watched = [each for each in self._running.by_token.values() if not each.is_over]
+            watched = [
+                each
+                for each in self._running.by_token.values()
+                # A handler may take its time to stop, or ignore that it should.
+                if not each.is_over and each.stop_reason is not StopReason.LEASE_LOST
+            ]
             earliest = min((each.deadline for each in watched), default=math.inf)
             with anyio.move_on_after(max(0.0, earliest - clock.monotonic())) as elapsed:
                 await self._changed.wait()

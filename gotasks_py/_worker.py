@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from gotasks_py import lifecycle
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._pool import Claimed, Pool
-from gotasks_py._running import Running, RunningTasks, StopReason
+from gotasks_py._running import Running, RunningTasks
 from gotasks_py.errors import StoreError
 from gotasks_py.handlers import Registry
 from gotasks_py.task import LeaseRef
@@ -75,7 +75,7 @@ class Worker:
             self.pool.nudge(running.task.queue, clock.now() + again_in)
 
     async def _hand_back(self, running: Running) -> None:
-        running.stop_reason = StopReason.SHUTDOWN
+        running.is_over = True
         try:
             await self.runner.settler.settle(running, lifecycle.released(running.ref.token))
         except StoreError:

@@ -112,6 +112,7 @@ class HookCaller:
 
 
 async def _call(name: str, hook: Hook, event: TaskEvent) -> None:
+    about = {"task_id": str(event.task.id)}
     with anyio.move_on_after(HOOK_TIMEOUT.total_seconds(), shield=True) as scope:
         try:
             answer = hook(event)
@@ -120,8 +121,10 @@ async def _call(name: str, hook: Hook, event: TaskEvent) -> None:
         except anyio.get_cancelled_exc_class():
             if scope.cancel_called:
                 raise
-            logger.exception("hook %s failed on task %s", name, event.task.id)
+            logger.exception("hook %s failed on task %s", name, event.task.id, extra=about)
         except BaseException:  # a hook can break nothing, whatever it raises
-            logger.exception("hook %s failed on task %s", name, event.task.id)
+            logger.exception("hook %s failed on task %s", name, event.task.id, extra=about)
     if scope.cancelled_caught:
-        logger.error("hook %s took over %s on task %s", name, HOOK_TIMEOUT, event.task.id)
+        logger.error(
+            "hook %s took over %s on task %s", name, HOOK_TIMEOUT, event.task.id, extra=about
+        )

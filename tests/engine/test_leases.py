@@ -306,6 +306,27 @@ async def test_a_handler_is_stopped_when_its_lease_passes_without_a_renewal(
     assert "passed without a renewal" in caplog.text
 
 
+async def test_a_handler_that_ignores_its_lost_lease_keeps_nobody_busy(
+    store: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told once, and everything else goes on."""
+    store.before["renew"] = failing(AWAY)
+    manager = a_manager(store, lease=seconds(1), workers=2)
+
+    @manager.handler("q", "deaf")
+    async def deaf(ctx: TaskContext, payload: None) -> int:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(10 if ctx.attempt == 1 else 0)
+        return ctx.attempt
+
+    async with manager:
+        handle = await manager.enqueue("q", "deaf")
+        assert await handle.result(timeout=5) == 2
+        await anyio.sleep(20)
+        assert manager.health().running_tasks == 0
+    assert caplog.text.count("passed without a renewal") == 1
+
+
 async def test_a_handler_extends_its_lease(store: FaultyStore) -> None:
     manager = a_manager(store, lease=seconds(1), heartbeat=False)
 

@@ -1,0 +1,128 @@
+"""Health is proven by recent claims and heartbeats, not by uptime."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from gotasks_py import StoreUnavailableError
+from tests.engine.world import Ears, FaultyStore, a_manager, failing, seconds
+
+pytestmark = pytest.mark.anyio
+
+AWAY = StoreUnavailableError("the store is away")
+
+
+async def test_a_manager_that_is_not_running_is_not_healthy(store: FaultyStore) -> None:
+    health = a_manager(store).health()
+    assert not health.ok
+    assert not health.is_running
+    assert health.reasons == ["the manager is not running"]
+
+
+async def test_an_idle_and_a_busy_manager_are_healthy(store: FaultyStore) -> None:
+    manager = a_manager(store, hooks=(ears := Ears()).hooks(), lease=seconds(6))
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(1000)
+
+    async with manager:
+        await anyio.sleep(100)
+        idle = manager.health()
+        assert (idle.ok, idle.running_tasks, idle.workers) == (True, 0, 2)
+        assert idle.last_claim_at is not None
+        assert store.clock.now() - idle.last_claim_at <= seconds(1.2)
+        for _ in range(2):
+            await manager.enqueue("q", "work")
+        await ears.wait("before_handle", 2)
+        await anyio.sleep(5)
+        busy = manager.health()
+        assert (busy.ok, busy.running_tasks) == (True, 2)
+        assert busy.last_beat_at is not None
+        assert {name.partition(".")[0] for name in busy.loops} >= {"ticker", "heartbeat", "janitor"}
+        await manager.stop(timeout=0)
+
+
+async def test_a_store_that_is_away_shows_until_it_is_back(store: FaultyStore) -> None:
+    """B88: for the 30 s that it is away, and no longer."""
+    manager = a_manager(store, hooks=(ears := Ears()).hooks(), lease=seconds(3))
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(100)
+
+    async with manager:
+        await manager.enqueue("q", "work")
+        await ears.wait("before_handle")
+        store.before.update(claim=failing(AWAY), renew=failing(AWAY))
+        await anyio.sleep(30)
+        health = manager.health()
+        assert not health.ok
+        assert any(reason.startswith("claims from q fail since") for reason in health.reasons)
+        assert any(reason.startswith("heartbeats fail since") for reason in health.reasons)
+        store.before.clear()
+        await anyio.sleep(5)
+        await ears.wait("before_handle", 2)
+        await anyio.sleep(2)
+        assert manager.health().reasons == []
+        await manager.stop(timeout=0)
+
+
+async def test_claims_that_hang_are_seen(store: FaultyStore) -> None:
+    """B88: no error says so; only the silence does."""
+    manager = a_manager(store, workers=1, lease=seconds(10))
+    gate = anyio.Event()
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None: ...
+
+    claim = store.claim
+
+    async def hang(*arguments: object) -> object:
+        await gate.wait()
+        return await claim(*arguments)  # type: ignore[arg-type]
+
+    async with manager:
+        await anyio.sleep(5)
+        store.claim = hang  # type: ignore[method-assign, assignment]
+        await anyio.sleep(20)
+        assert "no claim from q was answered since" in manager.health().reasons[0]
+        gate.set()
+        await anyio.sleep(2)
+        assert manager.health().ok
+
+
+async def test_all_workers_wedged_is_no_lie(store: FaultyStore) -> None:
+    """B88: handlers that hang hold their workers; that no claim happens is said."""
+    manager = a_manager(store, hooks=(ears := Ears()).hooks(), lease=seconds(6))
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(10_000)
+
+    async with manager:
+        for _ in range(3):
+            await manager.enqueue("q", "work")
+        await ears.wait("before_handle", 2)
+        await anyio.sleep(60)
+        health = manager.health()
+        assert health.running_tasks == health.workers == 2
+        assert "no claim from q was answered" in "; ".join(health.reasons)
+        await manager.stop(timeout=0)
+
+
+async def test_a_lapsed_lease_without_a_heartbeat_shows(store: FaultyStore) -> None:
+    manager = a_manager(
+        store, hooks=(ears := Ears()).hooks(), lease=seconds(5), heartbeat=False, workers=1
+    )
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(20)
+
+    async with manager:
+        await manager.enqueue("q", "work")
+        await ears.wait("before_handle")
+        await anyio.sleep(10)
+        assert "the leases of 1 running tasks are not renewed" in manager.health().reasons
