@@ -21,6 +21,16 @@ from tests.lab import Lab, ManualClock, MemHand, MongoHand, raw_collection
 KINDS = ("memstore", "mongostore", "mongostore-motor")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # PyMongo 4.20: a monitor that is about to connect while its client is closed leaves the
+    # socket to the garbage collector, at any later moment.
+    for ignored in (
+        "ignore:unclosed <socket:ResourceWarning",
+        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+    ):
+        config.addinivalue_line("filterwarnings", ignored)
+
+
 @pytest.fixture
 def anyio_backend() -> Any:
     return "asyncio"

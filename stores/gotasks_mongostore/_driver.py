@@ -53,6 +53,8 @@ class Collections:
     database: AsyncDatabase[Document]
     tasks: AsyncCollection[Document]
     queues: AsyncCollection[Document]
+    patience_seconds: float
+    """How long the client may look for a server, as its URI or its maker said."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     is_open: bool = False
     """Whether the server was checked and the indexes are there."""
@@ -118,16 +120,20 @@ class Connection:
 
     def _made(self, place: _Place) -> Collections:
         if isinstance(self._source, str):
-            with translated("read the URI"):
-                client = AsyncMongoClient[Document](self._source, appname=_DRIVER_NAME)
+            client = _client(self._source)
         else:
             self._refuse_other_places(place)
             client = cast("AsyncMongoClient[Document]", self._source)  # Motor's calls are alike
-        database = client.get_database(
-            self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
-        )
+        with translated("use the database"):
+            database = client.get_database(
+                self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
+            )
+            queues = database[f"{self._namespace}_queues"]
         return Collections(
-            database, database[self._namespace], database[f"{self._namespace}_queues"]
+            database,
+            database[self._namespace],
+            queues,
+            patience_seconds=client.options.server_selection_timeout,
         )
 
     def _forget_the_dead(self) -> None:
@@ -152,6 +158,15 @@ class Connection:
                 "then opens a client for each"
             )
             raise ConfigurationError(msg)
+
+
+def _client(uri: str) -> AsyncMongoClient[Document]:
+    with translated("read the URI"):
+        try:
+            return AsyncMongoClient[Document](uri, appname=_DRIVER_NAME)
+        except (TypeError, ValueError) as error:  # for some mistakes the driver has no class
+            msg = f"cannot read the URI: {error}"
+            raise ConfigurationError(msg) from error
 
 
 def _place() -> _Place:

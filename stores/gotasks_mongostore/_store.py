@@ -268,7 +268,7 @@ class MongoStore:
             here.is_open = True
 
     async def _hello(self) -> Mapping[str, object]:
-        with self._operation("reach the server") as here:
+        with self._operation("reach the server") as here, pymongo.timeout(here.patience_seconds):
             return await self._server_clock.refresh(lambda: here.database.command("hello"))
 
     async def _take(self, request: ClaimRequest, bound: Bound | None) -> Task | None:
