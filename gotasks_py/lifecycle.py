@@ -248,6 +248,7 @@ def reaped() -> Patch:
             "errors": If(asked, Field("errors"), _lapse_appended()),
             "errors_dropped": If(asked, Field("errors_dropped"), _dropped()),
             "lease": REMOVED,
+            "due_at": REMOVED,
             "reap_at": REMOVED,
             "updated_at": NOW,
             **_finished(),
