@@ -48,7 +48,8 @@ async def test_a_pending_task_is_cancelled_at_once(store: FaultyStore) -> None:
     async with work.manager:
         await anyio.sleep(10)
     assert "on_claim" not in work.ears.names()
-    assert await work.manager.enqueue("q", "work", 1, TaskPolicy(unique_key="k"))
+    again = await work.manager.enqueue("q", "work", 1, TaskPolicy(unique_key="k"))
+    assert again.id != handle.id
 
 
 async def test_a_task_that_runs_here_is_stopped_at_once(store: FaultyStore) -> None:
@@ -176,7 +177,7 @@ async def test_a_task_that_never_holds_still_is_given_up_on(store: FaultyStore) 
     async def never(*arguments: object) -> None:
         return None
 
-    store.transition = never  # type: ignore[method-assign]
+    store.transition = never  # type: ignore[method-assign, assignment]
     with pytest.raises(InvalidStateError, match="keeps changing"):
         await work.manager.cancel(handle.id)
 

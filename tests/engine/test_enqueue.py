@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -222,9 +223,7 @@ async def test_a_bad_request_is_refused_before_anything_is_written(
     async def send(payload: Email) -> None: ...
 
     with pytest.raises(error, match=message):
-        await manager.enqueue(
-            request_.queue, request_.type, request_.payload, request_.policy
-        )
+        await manager.enqueue(request_.queue, request_.type, request_.payload, request_.policy)
     assert store.all_tasks() == []
     assert ears.events == []
 
@@ -294,16 +293,14 @@ async def test_a_legal_name_works_everywhere(store: FaultyStore, name: str) -> N
         return "ran"
 
     async with manager:
-        handle = await manager.enqueue(
-            name, name, None, TaskPolicy(unique_key=name, tags=[name])
-        )
+        handle = await manager.enqueue(name, name, None, TaskPolicy(unique_key=name, tags=[name]))
         assert await handle.result(timeout=5) == "ran"
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name)[:12])
 def test_an_illegal_name_is_refused_at_declaration(name: Any) -> None:
     """B40."""
-    makers = [
+    makers: list[Callable[[], object]] = [
         lambda: QueuePolicy(name),
         lambda: TaskType("q", name, int),
         lambda: TaskType(name, "t", int),
@@ -379,7 +376,7 @@ async def test_of_many_enqueues_with_one_key_one_wins(store: FaultyStore) -> Non
 
 async def test_on_conflict_is_checked(store: FaultyStore) -> None:
     with pytest.raises(ConfigurationError, match="'raise' or 'return'"):
-        await a_manager(store).enqueue("q", "w", on_conflict="replace")  # type: ignore[call-overload]  # pyright: ignore
+        await a_manager(store).enqueue("q", "w", on_conflict="replace")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def test_an_enqueue_of_unknown_outcome_names_its_task(store: FaultyStore) -> None:
@@ -454,10 +451,7 @@ async def test_the_defaults_are_three_attempts_and_an_exponential_backoff(
     async with manager:
         task = await settled(store, (await manager.enqueue("q", "work")).id)
     assert task.attempts == 3
-    gaps = [
-        (after.at - before.at).total_seconds()
-        for before, after in zip(task.errors, task.errors[1:], strict=False)
-    ]
+    gaps = [(after.at - before.at).total_seconds() for before, after in pairwise(task.errors)]
     assert 9 <= gaps[0] <= 10.1
     assert 18 <= gaps[1] <= 20.1
     assert Exponential().cap == timedelta(hours=1)

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -148,7 +148,7 @@ async def test_sync_callables_run_in_a_thread(store: FaultyStore, kind: str) -> 
 
     functions: dict[str, Callable[..., Any]] = {
         "function": note,
-        "lambda": functools.wraps(note)(lambda number: note(number)),
+        "lambda": functools.wraps(note)(lambda number: note(number + 0)),
         "partial": functools.partial(note),
         "method": Worker().method,
         "object": Worker(),
@@ -277,14 +277,14 @@ class OwnInterrupt(BaseException):
     pass
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
     __repr__ = __str__
 
 
-class Keyworded(Exception):
+class KeywordedError(Exception):
     def __init__(self, first: object, *, second: object) -> None:
         super().__init__(first)
         self.second = second
@@ -306,8 +306,8 @@ BREAKING = [
     GeneratorExit(),
     StopIteration(5),
     StopAsyncIteration(),
-    Unprintable(),
-    Keyworded(lambda: None, second=threading.Lock()),
+    UnprintableError(),
+    KeywordedError(lambda: None, second=threading.Lock()),
     cyclic(),
 ]
 
@@ -370,13 +370,13 @@ async def test_an_unprintable_error_gets_a_text(store: FaultyStore) -> None:
     """B17."""
 
     async def work() -> None:
-        raise Unprintable
+        raise UnprintableError
 
     with pytest.raises(TaskFailedError):
         await run_once(store, work)
-    ((task_id, error),) = store_errors(store)
-    assert error.message == "<Unprintable that cannot be printed>"
-    assert "raise Unprintable" in (error.traceback or "")
+    ((_, error),) = store_errors(store)
+    assert error.message == "<UnprintableError that cannot be printed>"
+    assert "raise UnprintableError" in (error.traceback or "")
 
 
 async def run_once(store: FaultyStore, function: Callable[..., Any]) -> Any:
@@ -564,7 +564,7 @@ async def test_context_variables_reach_the_handler_and_do_not_leak(
 
 
 class Heavy:
-    alive: weakref.WeakSet[Heavy] = weakref.WeakSet()
+    alive: ClassVar[weakref.WeakSet[Heavy]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self.data = bytearray(1000)

@@ -211,4 +211,4 @@ def test_every_hook_is_documented() -> None:
     names = list(Hooks.__dataclass_fields__)
     assert [name for name in names if f"{name}: " not in documentation] == []
     makers: dict[str, Callable[[TaskEvent], None]] = {name: lambda event: None for name in names}
-    assert Hooks(**makers)
+    assert Hooks(**makers).on_done is makers["on_done"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -65,15 +66,15 @@ class Storm:
         self.starts[ctx.id] += 1
         self.tokens.setdefault(ctx.id, []).append(ctx.lease.token)
         await anyio.sleep(self.random.choice([0, 0.01, 0.3, 1.5, 4]))
-        match self.random.random():
-            case chance if chance < 0.15:
-                raise ValueError
-            case chance if chance < 0.2 and not ctx.task.is_at_most_once:
-                raise Snooze(seconds(0.5))
-            case chance if chance < 0.25:
-                # Longer than the lease, and deaf to its loss.
-                with anyio.CancelScope(shield=True):
-                    await anyio.sleep(3)
+        chance = self.random.random()
+        if chance < 0.15:
+            raise ValueError
+        if chance < 0.2 and not ctx.task.is_at_most_once:
+            raise Snooze(seconds(0.5))
+        if chance < 0.25:
+            # Longer than the lease, and deaf to its loss.
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(3)
         return ctx.lease.token
 
     async def blow(self, ids: list[TaskId]) -> None:
@@ -157,12 +158,11 @@ async def test_unique_keys_hold_while_tasks_come_and_go(store: FaultyStore, seed
             if chance.random() < 0.1:
                 await manager.requeue_dead()
 
-    for manager in managers:
-        manager.handler("q", "work")(work)
-        await manager.start()
-    async with anyio.create_task_group() as group:
+    async with AsyncExitStack() as stack:
         for manager in managers:
-            group.start_soon(produce, manager)
-    for manager in managers:
-        await manager.stop()
+            manager.handler("q", "work")(work)
+            await stack.enter_async_context(manager)
+        async with anyio.create_task_group() as group:
+            for manager in managers:
+                group.start_soon(produce, manager)
     assert set(most.values()) == {1}

@@ -28,7 +28,6 @@ from tests.engine.world import (
     FaultyStore,
     a_manager,
     failing,
-    is_running,
     orphan,
     reached,
     real_time,
@@ -519,9 +518,8 @@ async def test_all_running_tasks_are_renewed_in_one_write(store: FaultyStore) ->
         await anyio.sleep(9.5)
 
     async with manager:
-        for number in range(5):
-            handle = await manager.enqueue("q", "work", number)
-        await handle.result(timeout=60)
+        for handle in [await manager.enqueue("q", "work", number) for number in range(5)]:
+            await handle.result(timeout=60)
     assert max(sizes) == 5
     assert len(sizes) <= 11
 
@@ -598,7 +596,7 @@ async def test_a_failing_thread_heartbeat_is_reported_and_recovers(
     caplog.set_level(logging.INFO)
     store = MemStore()
     fault = failing(AWAY, times=1)
-    renew = store._renew
+    renew = store._renew  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  - what its thread calls
 
     def renew_or_fail(renewals: Sequence[Renewal]) -> object:
         fault()

@@ -16,60 +16,66 @@ pytestmark = pytest.mark.anyio
 AWAY = StoreUnavailableError("away")
 
 
-async def test_every_line_about_a_task_carries_its_id(
-    store: FaultyStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "gotasks_py")
-    ears = Ears()
+class Troublesome:
+    """A manager that logs whatever can be logged about a task."""
 
-    def angry(event: TaskEvent) -> None:
+    def __init__(self, store: FaultyStore) -> None:
+        self.ears = Ears()
+        self.manager = a_manager(
+            store,
+            lease=seconds(2),
+            hooks=[Hooks(on_claim=self.angry), self.ears.hooks()],
+            backoff=self.bad_backoff,
+        )
+        self.manager.handler("q", "work")(self.work)
+
+    def angry(self, event: TaskEvent) -> None:
         raise ValueError
 
-    def bad_backoff(attempt: int, error: BaseException | None) -> Any:
+    def bad_backoff(self, attempt: int, error: BaseException | None) -> Any:
         raise ValueError
 
-    manager = a_manager(
-        store, lease=seconds(2), hooks=[Hooks(on_claim=angry), ears.hooks()], backoff=bad_backoff
-    )
-
-    @manager.handler("q", "work")
-    async def work(ctx: TaskContext, kind: str) -> object:
+    async def work(self, ctx: TaskContext, kind: str) -> None:
         match kind:
             case "fails" if ctx.attempt == 1:
                 raise ValueError
             case "rejects":
                 raise Reject("no")
             case "deleted":
-                await manager.delete(ctx.id)
+                await self.manager.delete(ctx.id)
             case "deaf":
                 with anyio.CancelScope(shield=True):
                     await anyio.sleep(60)
             case _:
                 ctx.log.info("hello from a handler")
-        return None
 
+
+async def test_every_line_about_a_task_carries_its_id(
+    store: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "gotasks_py")
+    work = Troublesome(store)
     once = TaskPolicy(max_attempts=1)
-    reaped = await manager.enqueue("q", "work", "reaped", once)
+    handles = [await work.manager.enqueue("q", "work", "reaped", once)]
     await orphan(store, "q", "work", seconds(1))
     store.before["settle"] = failing(AWAY, times=1)
     store.after["claim"] = failing(AWAY, times=1)
-    async with manager:
-        ids = {reaped.id: await settled(store, reaped.id)}
+    async with work.manager:
+        await settled(store, handles[0].id)
         for kind in ("fine", "fails", "rejects"):
-            handle = await manager.enqueue("q", "work", kind)
-            ids[handle.id] = await settled(store, handle.id)
-        gone = await manager.enqueue("q", "work", "deleted")
-        await ears.wait("on_lease_lost")
-        deaf = await manager.enqueue("q", "work", "deaf")
+            handles.append(await work.manager.enqueue("q", "work", kind))
+            await settled(store, handles[-1].id)
+        handles.append(await work.manager.enqueue("q", "work", "deleted"))
+        await work.ears.wait("on_lease_lost")
+        handles.append(await work.manager.enqueue("q", "work", "deaf"))
         await anyio.sleep(1)
-        await manager.stop(timeout=1)
-    known = {str(task_id) for task_id in [*ids, gone.id, deaf.id]}
+        await work.manager.stop(timeout=1)
+    known = {str(handle.id) for handle in handles}
     lines = [record for record in caplog.records if record.name != "asyncio"]
     assert {record.name.partition(".")[0] for record in lines} == {"gotasks_py"}
     told = [each for each in lines if any(task_id in each.getMessage() for task_id in known)]
     assert len(told) >= 8
-    missing = [r.getMessage() for r in told if r.__dict__.get("task_id") not in known]
-    assert missing == []
+    assert [r.getMessage() for r in told if r.__dict__.get("task_id") not in known] == []
 
 
 async def test_a_handlers_own_log_carries_task_queue_type_and_attempt(

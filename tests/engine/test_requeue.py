@@ -58,9 +58,7 @@ async def test_a_requeued_task_starts_over_and_keeps_its_history(store: FaultySt
     assert [error.kind for error in after.errors] == ["ValueError"]
 
 
-@pytest.mark.parametrize(
-    "status", [Status.PENDING, Status.RUNNING, Status.DONE, Status.CANCELLED]
-)
+@pytest.mark.parametrize("status", [Status.PENDING, Status.RUNNING, Status.DONE, Status.CANCELLED])
 async def test_only_a_dead_task_can_be_requeued(store: FaultyStore, status: Status) -> None:
     """B49."""
     manager = failing_manager(store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -64,7 +65,7 @@ async def gaps_of(
     async with manager:
         handle = await manager.enqueue("q", "work", None, TaskPolicy(max_attempts=attempts))
         await handle.result(timeout=1e6)
-    return [after - before for before, after in zip(starts, starts[1:], strict=False)]
+    return [after - before for before, after in pairwise(starts)]
 
 
 @pytest.mark.parametrize(

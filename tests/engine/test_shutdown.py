@@ -265,12 +265,17 @@ async def test_a_running_manager_does_not_start_again(store: FaultyStore) -> Non
 async def test_leaving_the_block_by_an_error_gives_no_grace(store: FaultyStore) -> None:
     slow = Slow(store)
     began = anyio.current_time()
-    with pytest.raises(LookupError):
+    ids: list[Any] = []
+
+    async def fail() -> None:
         async with slow.manager:
-            task_id = await slow.running(1000)
+            ids.append(await slow.running(1000))
             raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
     assert anyio.current_time() - began < 1
-    assert (await slow.task(task_id)).status is Status.PENDING
+    assert (await slow.task(ids[0])).status is Status.PENDING
 
 
 async def test_leaving_the_block_by_a_cancellation_hands_back(store: FaultyStore) -> None:
@@ -284,7 +289,7 @@ async def test_leaving_the_block_by_a_cancellation_hands_back(store: FaultyStore
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), seconds(60)], ids=str)
-async def test_any_timeout_will_do(store: FaultyStore, timeout: Any) -> None:
+async def test_any_timeout_will_do(store: FaultyStore, timeout: Any) -> None:  # noqa: ASYNC109  - it is what is tested
     slow = Slow(store)
     await slow.manager.start()
     task_id = await slow.running(5)
@@ -486,11 +491,12 @@ def test_run_works_in_a_thread() -> None:
 
 async def test_cancelling_run_hands_back(store: FaultyStore) -> None:
     slow = Slow(store)
+    ids: list[Any] = []
     with anyio.move_on_after(5):
         async with anyio.create_task_group() as group:
             group.start_soon(run_without_signals, slow.manager)
-            task_id = await slow.running(1000)
-    assert (await slow.task(task_id)).status is Status.PENDING
+            ids.append(await slow.running(1000))
+    assert (await slow.task(ids[0])).status is Status.PENDING
 
 
 async def run_without_signals(manager: Manager) -> None:

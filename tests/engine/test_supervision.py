@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gotasks_py import Manager, Status, StoreUnavailableError, TaskPolicy
+from gotasks_py import JanitorConfig, Manager, Status, StoreUnavailableError, TaskPolicy
 from tests.engine.world import FaultyStore, a_manager, failing, orphan, real_time, seconds, settled
 
 pytestmark = pytest.mark.anyio
@@ -109,8 +109,6 @@ async def test_a_janitor_whose_store_is_away_tries_on_and_says_so_once(
 
 
 async def test_the_reaper_goes_on_while_batches_are_full(store: FaultyStore) -> None:
-    from gotasks_py import JanitorConfig  # noqa: PLC0415  - see below
-
     manager = echoing(store, janitor=JanitorConfig(reap_interval=seconds(1000), reap_batch=3))
     for number in range(10):
         await manager.enqueue("q", "echo", number, TaskPolicy(max_attempts=1))
@@ -162,7 +160,7 @@ async def test_a_thread_heartbeat_that_crashes_is_started_again(
     monkeypatch: pytest.MonkeyPatch, store: FaultyStore
 ) -> None:
     fault = failing(BUG, times=1)
-    renew = store._renew
+    renew = store._renew  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  - what its thread calls
 
     def renew_or_crash(renewals: Any) -> Any:
         fault()

@@ -62,32 +62,21 @@ def test_a_plain_script_does_everything(manager: Manager) -> None:
 
 
 def test_dead_letters_are_requeued(manager: Manager) -> None:
-    async def die() -> object:
-        @manager.handler("q", "die")
-        async def fail(payload: None) -> None:
-            raise ValueError
+    @manager.handler("q", "die")
+    async def die(payload: None) -> None:
+        raise ValueError
 
-        handle = await manager.enqueue("q", "die", None, TaskPolicy(max_attempts=1))
-        async with manager:
-            while not (await handle.task()).status.is_final:
-                await anyio.sleep(0.005)
-        return handle.id
-
-    task_id = asyncio.run(die())
+    task_id = manager.sync.enqueue("q", "die", None, TaskPolicy(max_attempts=1)).id
+    asyncio.run(run_until_final(manager, task_id))
     assert manager.sync.requeue(task_id).status is Status.PENDING
-    asyncio.run(drained(manager))
+    asyncio.run(run_until_final(manager, task_id))
     report = manager.sync.requeue_dead("q", fresh_lifetime=True)
     assert report.requeued == (task_id,)
 
 
-async def drained(manager: Manager) -> None:
+async def run_until_final(manager: Manager, task_id: object) -> None:
     async with manager:
-        while any(
-            task.status in {Status.PENDING, Status.RUNNING}
-            for task in [
-                await manager.get(each) for each in manager.store._documents._by_id  # type: ignore[attr-defined]
-            ]
-        ):
+        while not (await manager.get(task_id)).status.is_final:
             await anyio.sleep(0.005)
 
 

@@ -24,9 +24,7 @@ class _Jumper(selectors.BaseSelector):
         self.jumped = 0.0
         self._real = selectors.DefaultSelector()
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0:
             return self._real.select(timeout)
         ready = self._real.select(0)

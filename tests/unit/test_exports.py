@@ -32,7 +32,9 @@ def test_every_public_class_is_documented() -> None:
     undocumented = [
         name
         for name, value in named.items()
-        if inspect.isclass(value) and value.__module__.startswith("gotasks_py") and not value.__doc__
+        if inspect.isclass(value)
+        and value.__module__.startswith("gotasks_py")
+        and not value.__doc__
     ]
     assert undocumented == []
 

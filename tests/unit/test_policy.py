@@ -63,7 +63,6 @@ def test_a_backoff_is_the_nearest_one(
         a_task(backoff=task), TypePolicy(backoff=kind), QueuePolicy("q", backoff=queue), Defaults()
     )
     assert policy.backoff == first(task, kind, queue, Exponential())
-    assert policy.fallback == Exponential()
 
 
 def test_a_stored_backoff_that_cannot_be_read_is_passed_over() -> None:

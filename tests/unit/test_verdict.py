@@ -47,7 +47,7 @@ def judge(*, attempts: int = 1, of: int = 3, started: bool = True, **settings: A
     return Judge(
         task=task,
         kind=TypePolicy(**settings),
-        policy=AttemptPolicy(timeout=SOON, backoff=Fixed(SOON, jitter=0), fallback=Fixed()),
+        policy=AttemptPolicy(timeout=SOON, backoff=Fixed(SOON, jitter=0)),
         handler_started=started,
     )
 
@@ -110,34 +110,33 @@ def test_a_retry_that_would_start_too_late_is_not_made(seconds: float, is_retrie
     assert isinstance(verdict, Retrying if is_retried else Dead)
 
 
-class Hostile(Exception):
+class HostileError(Exception):
     def __str__(self) -> str:
         raise KeyboardInterrupt
 
     __repr__ = __str__
 
 
-class Long(Exception):
+class LongError(Exception):
     def __str__(self) -> str:
         return "m" * 50_000
 
 
 def test_a_text_is_found_for_every_exception() -> None:
     assert text_of(ValueError("said")) == "said"
-    assert text_of(Hostile()) == "<Hostile that cannot be printed>"
+    assert text_of(HostileError()) == "<HostileError that cannot be printed>"
 
 
 def test_messages_and_traces_are_cut_and_storable() -> None:
     def deep(level: int) -> None:
         if level:
             deep(level - 1)
-        raise Long("\ud800")
+        raise LongError("\ud800")
 
-    try:
+    with pytest.raises(LongError) as raised:
         deep(300)
-    except Long as error:
-        verdict = FIRST.judge(Raised(error), NOW)
-    assert isinstance(verdict, Retrying)  # pyright: ignore[reportPossiblyUnbound]
+    verdict = FIRST.judge(Raised(raised.value), NOW)
+    assert isinstance(verdict, Retrying)
     assert len(verdict.failure.message) <= 2_001
     assert verdict.failure.traceback is not None
     assert len(verdict.failure.traceback) <= 8_001
