@@ -571,13 +571,10 @@ class Heavy:
         Heavy.alive.add(self)
 
 
+@real_time
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_failures_keep_nothing_alive(
-    store: FaultyStore, kind: str, anyio_backend: object
-) -> None:
+async def test_failures_keep_nothing_alive(store: FaultyStore, kind: str) -> None:
     """B28: of 200 failures that held an object each, no more live on than there are workers."""
-    if kind == "sync" and not isinstance(anyio_backend, str):
-        pytest.skip("threads do not know of virtual time")
     manager = a_manager(store, max_attempts=1)
 
     def fail(payload: int) -> None:

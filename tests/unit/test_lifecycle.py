@@ -49,6 +49,9 @@ TRANSITIONS: dict[str, tuple[Patch, Status | None, set[Status]]] = {
     "requeued afresh": (lifecycle.requeued(fresh_lifetime=True), Status.DEAD, {Status.PENDING}),
 }
 
+# A claim has no source: what it may take is told by ``due_at``.
+SOURCED = [name for name, (_, source, _) in TRANSITIONS.items() if source is not None]
+
 
 def a_document(status: Status, **fields: object) -> TaskDocument:
     """Make a task as it is stored in that state."""
@@ -96,12 +99,10 @@ def test_every_transition_leads_where_the_table_allows() -> None:
     assert reached == {target for targets in ALLOWED.values() for target in targets}
 
 
-@pytest.mark.parametrize(("status", "name"), list(product(Status, TRANSITIONS)))
+@pytest.mark.parametrize(("status", "name"), list(product(Status, SOURCED)))
 def test_a_transition_applies_to_its_source_and_to_nothing_else(status: Status, name: str) -> None:
     """Every pair is tried, the forbidden ones too."""
     patch, source, targets = TRANSITIONS[name]
-    if source is None:
-        pytest.skip("a claim is filtered by due_at, and tried below")
     asked = {"cancel_requested_at": NOW} if patch.cancel_requested else {}
 
     async def transition() -> tuple[Status | None, Status]:
