@@ -377,7 +377,7 @@ async def test_a_lease_cannot_be_extended_by_nothing(store: FaultyStore) -> None
 
     async with manager:
         await (await manager.enqueue("q", "work")).result(timeout=60)
-    assert errors == ["lease must be at least 0:00:00.001000, not 0:00:00"]
+    assert errors == ["lease must be at least 0:00:00.100000, not 0:00:00"]
 
 
 async def test_a_handler_that_lost_its_task_hears_of_it(store: FaultyStore) -> None:

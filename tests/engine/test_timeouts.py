@@ -131,7 +131,7 @@ async def test_a_sync_handler_that_overruns_keeps_a_thread_but_no_worker(
     release = threading.Event()
     returned = threading.Semaphore(0)
     ears = Ears()
-    manager = a_manager(store, workers=2, max_attempts=1, lease=seconds(0.3), hooks=ears.hooks())
+    manager = a_manager(store, workers=2, max_attempts=1, lease=seconds(3), hooks=ears.hooks())
 
     @manager.handler("q", "stuck", timeout=seconds(0.1))
     def stuck(payload: None) -> str:
