@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -33,16 +32,16 @@ from gotasks_py._verdict import (
     Stopped,
     Unstorable,
     Verdict,
+    interrupted,
     patch_for,
     text_of,
 )
-from gotasks_py.backoff import Fixed
 from gotasks_py.context import TaskContext
 from gotasks_py.errors import GotasksError, StoreError, StoreUnavailableError
 from gotasks_py.handle import handling
 from gotasks_py.handlers import Handler
 from gotasks_py.hooks import HookCaller, HookName, Middleware, TaskEvent
-from gotasks_py.policy import AttemptPolicy, Defaults, QueuePolicy, TypePolicy, attempt_policy
+from gotasks_py.policy import Defaults, QueuePolicy, attempt_policy
 from gotasks_py.store import Store
 
 logger = logging.getLogger("gotasks_py.attempt")
@@ -87,17 +86,10 @@ class AttemptRunner:
 
     async def abandon(self, running: Running) -> None:
         """Record for a handler that does not stop what would follow if it had."""
-        judge = Judge(
-            task=running.task,
-            kind=TypePolicy(),
-            policy=AttemptPolicy(timeout=None, backoff=Fixed(), fallback=Fixed()),
-            handler_started=running.handler_started,
-        )
-        verdict = judge.judge(Stopped(StopReason.SHUTDOWN), self.store.clock.now())
+        verdict = interrupted(running.task, handler_started=running.handler_started)
         patch = patch_for(verdict, running.ref.token)
         if patch is not None:
-            with suppress(StoreError):
-                await self.settler.settle(running, patch)
+            await self.settler.let_go(running, patch)
 
 
 def _caught(call: Callable[..., object], arguments: Sequence[object]) -> object:

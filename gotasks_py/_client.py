@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar, overload
 
 from anyio.lowlevel import EventLoopToken, current_token
@@ -45,6 +45,7 @@ class Client:
             defaults=defaults,
             payload_limit=payload_limit,
             hooks=hooks,
+            nudge=self._nudge,
         )
         self._operations = Operations(store, hooks)
         self._registered: set[str] = set()
@@ -106,9 +107,9 @@ class Client:
 
         With a :class:`TaskType`: ``enqueue(task_type, payload, policy)``, checked by type
         checkers. With ``on_conflict="return"`` a task that holds the unique key already is
-        returned instead of raised about. With ``session``, a session of the store's driver in
-        a transaction, the task exists when the transaction commits (an outbox); hooks are
-        not told of it.
+        returned instead of raised about, unless it ended meanwhile. With ``session``, a
+        session of the store's driver in a transaction, the task exists when the transaction
+        commits (an outbox); hooks are not told of it.
 
         Raises:
             UnknownQueueError: the queue is not declared.
@@ -117,8 +118,9 @@ class Client:
             StoreUnavailableError: no answer; with ``task_id``, the task may exist.
         """
         if isinstance(queue, TaskType):
+            chosen = payload if policy is None else policy
             return await self._enqueue_typed(
-                queue, type, payload, on_conflict=on_conflict, session=session
+                queue, type, chosen, on_conflict=on_conflict, session=session
             )
         return await self._enqueue(
             Enqueue(queue, type, payload, policy), None, on_conflict, session
@@ -134,10 +136,7 @@ class Client:
         await self._ready()
         for queue in self._queues.values():
             await self._register(queue)
-        handles = await self._producer.enqueue_many(requests)
-        for name in {handle.queue for handle in handles}:
-            self._nudge(name, None)
-        return handles
+        return await self._producer.enqueue_many(requests)
 
     async def get(self, task_id: object) -> Task:
         """Read a task by its id or the id's text.
@@ -236,10 +235,7 @@ class Client:
         queue = self._queues.get(request.queue)
         if queue is not None:
             await self._register(queue)
-        handle = await self._producer.enqueue(request, task_type, on_conflict, session)
-        if session is None:
-            self._nudge(request.queue, self._due_at(request.policy))
-        return handle
+        return await self._producer.enqueue(request, task_type, on_conflict, session)
 
     async def _ready(self) -> None:
         await self._store.open()
@@ -249,11 +245,6 @@ class Client:
         if queue.name not in self._registered:
             await self._store.register_queue(queue)
             self._registered.add(queue.name)
-
-    def _due_at(self, policy: TaskPolicy | None) -> datetime | None:
-        if policy is None:
-            return None
-        return policy.run_at or self._store.clock.now() + (policy.delay or timedelta(0))
 
     def _nudge(self, queue: str, due_at: datetime | None) -> None:
         """Notice that a queue got work; for the half that has workers."""

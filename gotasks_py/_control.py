@@ -12,7 +12,7 @@ from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py.codec import codec_for
 from gotasks_py.errors import LeaseLostError
 from gotasks_py.lifecycle import Patch, completed, extended, progressed
-from gotasks_py.policy import check_duration
+from gotasks_py.policy import check_lease
 from gotasks_py.store import Session, Store
 from gotasks_py.task import Lease
 
@@ -36,10 +36,11 @@ class AttemptControl:
 
     async def extend(self, lease: timedelta | None) -> Lease:
         length = self.running.lease if lease is None else lease
-        check_duration("lease", length, minimum=timedelta(milliseconds=1))
+        check_lease("lease", length)
         sent = self.store.clock.monotonic()
-        await self._write(extended(length))
+        # First, so that a renewal which is sent from here on has the new length.
         self.running.lease = length
+        await self._write(extended(length))
         self.running.deadline = sent + length.total_seconds()
         self.lease_changed()
         held = self.running.task.lease

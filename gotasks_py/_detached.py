@@ -8,7 +8,7 @@ anyio has no such thing; this is the one place that knows the two event loops ap
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
 from anyio.lowlevel import current_token
@@ -30,7 +30,7 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], name: str)
     if "trio" in token.backend_class.__module__:
         import trio  # noqa: PLC0415  - there only where the program runs on it
 
-        trio.lowlevel.spawn_system_task(_guarded, function, name=name)
+        trio.lowlevel.spawn_system_task(function, name=name)
         return
     # The native token of asyncio's backend is the running event loop.
     loop = cast("_AsyncioLoop", token.native_token)
@@ -38,7 +38,3 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], name: str)
     # The event loop keeps weak references only.
     _references.add(task)
     task.add_done_callback(_references.discard)
-
-
-async def _guarded(function: Callable[[], Awaitable[None]]) -> None:
-    await function()

@@ -16,15 +16,17 @@ from gotasks_py._attempt import AttemptRunner
 from gotasks_py._detached import spawn_detached
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Janitor, JanitorConfig
-from gotasks_py._pool import Pool
-from gotasks_py._running import RunningTasks, StopReason
+from gotasks_py._pool import Pool, running_for
+from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py._scheduling import QueueOrder, Source
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._worker import Worker
+from gotasks_py.errors import StoreError
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import HookCaller, Middleware
+from gotasks_py.lifecycle import released
 from gotasks_py.policy import Defaults, QueuePolicy
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
@@ -90,7 +92,9 @@ class Engine:
         self._scope = anyio.CancelScope()
         self._stopping = anyio.Event()
         self._started = anyio.Event()
-        self.ended = anyio.Event()
+        self.over = anyio.Event()
+        """Set when a stop is through, or the run has ended by itself."""
+        self._ended = anyio.Event()
         self.failure: BaseException | None = None
 
     async def start(self) -> None:
@@ -104,16 +108,14 @@ class Engine:
         Leases are renewed meanwhile. A handler that ignores its cancellation is left
         behind; its task is handed back all the same, and its late outcome is refused.
         """
+        if self.over.is_set():
+            return
         self._stop_claiming()
-        if await self._ended_within(grace):
-            return
-        self.interrupt()
-        if await self._ended_within(_LAST_WRITES):
-            return
-        self._settler.give_up()
-        await self._abandon()
-        self._scope.cancel()
-        await self._ended_within(_LAST_WRITES / 10)
+        if not await self._ended_within(grace):
+            self.interrupt()
+            if not await self._ended_within(_LAST_WRITES):
+                await self._leave_behind()
+        self.over.set()
 
     def interrupt(self) -> None:
         """Cancel all handlers now; their tasks are handed back."""
@@ -138,7 +140,8 @@ class Engine:
         return Health(
             ok=not reasons,
             reasons=reasons,
-            is_running=not self.ended.is_set(),
+            is_alive=self.failure is None and not self._ended.is_set() and not self._lapsed(),
+            is_running=not self._ended.is_set(),
             running_tasks=len(self._running.by_token),
             workers=sum(pool.size for pool in self._pools),
             last_claim_at=max(pool.last_claim_at for pool in self._pools),
@@ -164,28 +167,26 @@ class Engine:
                 yield f"loop {name} crashed and has not recovered: {loop.error}"
 
     def _claim_complaints(self) -> Iterator[str]:
-        now = self._store.clock.now()
-        # A claim is due at every poll; while all workers are busy, within a lease.
         patience = max(self._config.poll * _SILENT_POLLS, self._config.lease)
         for pool in self._pools:
             names = ", ".join(source.queue.name for source in pool.sources)
             if pool.failing_since is not None:
                 yield f"claims from {names} fail since {pool.failing_since}"
-            elif now - pool.last_claim_at > patience:
+            elif pool.is_silent(patience):
                 yield f"no claim from {names} was answered since {pool.last_claim_at}"
 
     def _lease_complaints(self) -> Iterator[str]:
-        lapsed = [
-            each
-            for each in self._running.by_token.values()
-            if each.deadline < self._store.clock.monotonic()
-        ]
+        lapsed = self._lapsed()
         if lapsed:
             yield f"the leases of {len(lapsed)} running tasks are not renewed"
         if self._heartbeat.failing_since is not None:
             yield f"heartbeats fail since {self._heartbeat.failing_since}"
         if self._heartbeat.is_loop_blocked:
             yield "a handler blocks the event loop"
+
+    def _lapsed(self) -> Sequence[Running]:
+        now = self._store.clock.monotonic()
+        return [each for each in self._running.by_token.values() if each.deadline < now]
 
     async def _run(self) -> None:
         try:
@@ -203,8 +204,10 @@ class Engine:
             self.failure = error
             logger.exception("manager %s failed", self.id)
         finally:
+            await self._return_unanswered()
             self._started.set()
-            self.ended.set()
+            self._ended.set()
+            self.over.set()
 
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
@@ -226,17 +229,39 @@ class Engine:
 
     async def _ended_within(self, span: timedelta) -> bool:
         with anyio.move_on_after(span.total_seconds()):
-            await self.ended.wait()
-        return self.ended.is_set()
+            await self._ended.wait()
+        return self._ended.is_set()
 
-    async def _abandon(self) -> None:
-        for running in list(self._running.by_token.values()):
-            logger.error(
-                "the handler of task %s ignores its cancellation, leaving it behind",
-                running.task.id,
-                extra={"task_id": str(running.task.id)},
-            )
-            await self._runner.abandon(running)
+    async def _leave_behind(self) -> None:
+        """Hand back the tasks of handlers that ignore their cancellation, and give them up."""
+        self._settler.give_up()
+        stuck = [
+            each
+            for each in self._running.by_token.values()
+            if not each.is_over and each.completion is None
+        ]
+        with anyio.move_on_after(_LAST_WRITES.total_seconds()):
+            async with anyio.create_task_group() as group:
+                for running in stuck:
+                    logger.error(
+                        "the handler of task %s ignores its cancellation, leaving it behind",
+                        running.task.id,
+                        extra={"task_id": str(running.task.id)},
+                    )
+                    group.start_soon(self._runner.abandon, running)
+        self._scope.cancel()
+        await self._ended_within(_LAST_WRITES / 10)
+
+    async def _return_unanswered(self) -> None:
+        """Hand back what claims took whose answers were lost: no task waits out its lease."""
+        with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
+            for pool in self._pools:
+                try:
+                    while claimed := await pool.recovered():
+                        running = running_for(claimed, self._config.lease)
+                        await self._settler.let_go(running, released(claimed.token))
+                except StoreError as error:
+                    logger.warning("cannot look for claims without an answer: %s", error)
 
     def _made_pools(self, queues: Mapping[str, QueuePolicy]) -> Iterator[Pool]:
         served = [

@@ -14,6 +14,7 @@ import math
 import queue
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -22,7 +23,7 @@ from anyio import to_thread
 
 from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py.errors import GotasksError
-from gotasks_py.store import Renewed, Renewer, Store
+from gotasks_py.store import Renewal, Renewed, Renewer, Store
 
 logger = logging.getLogger("gotasks_py.heartbeat")
 
@@ -42,8 +43,6 @@ class Heartbeat:
         self._lease = lease
         self._changed = anyio.Event()
         self._wake = threading.Event()
-        self._closed = threading.Event()
-        self._mailbox: queue.SimpleQueue[Renewed | _Ping | None] = queue.SimpleQueue()
         self._answered: _Ping = 0
         self.failing_since: datetime | None = None
         """Since when beats could not be written."""
@@ -67,64 +66,68 @@ class Heartbeat:
                 await self._beat_on_thread(renewer, group)
 
     async def _beat_on_loop(self) -> None:
-        rhythm = _Rhythm(self._store, self._running)
+        rhythm = _Rhythm(self._store, self._running, self._lease)
         while True:
             with anyio.move_on_after(rhythm.pause()) as elapsed:
                 await self._changed.wait()
             if not elapsed.cancelled_caught:
                 continue
-            running, sent = rhythm.begin()
-            if not running:
+            beat = rhythm.begin()
+            if not beat.renewals:
                 continue
             try:
-                renewed = await self._store.renew([each.renewal() for each in running])
+                renewed = await self._store.renew(beat.renewals)
             except GotasksError as error:
                 self._failed(error)
+                rhythm.hasten()
             else:
-                self._succeeded(running, renewed, sent)
+                self._succeeded(beat, renewed, rhythm)
                 self._stop(renewed)
 
     async def _beat_on_thread(self, renewer: Renewer, group: anyio.abc.TaskGroup) -> None:
         limiter = anyio.CapacityLimiter(2)
-        self._closed.clear()
+        # Made anew at every run: a thread of the run before may still be in a renewal.
+        line = _Line()
+        self._answered = 0
         try:
-            group.start_soon(self._read_mailbox, limiter)
+            group.start_soon(self._read, line, limiter)
             await to_thread.run_sync(
-                self._beat_until_closed, renewer, limiter=limiter, abandon_on_cancel=True
+                self._beat_until_closed, renewer, line, limiter=limiter, abandon_on_cancel=True
             )
         finally:
-            self._closed.set()
+            line.closed.set()
             self._wake.set()
-            self._mailbox.put(None)
+            line.mailbox.put(None)
 
-    def _beat_until_closed(self, renewer: Renewer) -> None:
-        rhythm = _Rhythm(self._store, self._running)
+    def _beat_until_closed(self, renewer: Renewer, line: _Line) -> None:
+        rhythm = _Rhythm(self._store, self._running, self._lease)
         ping = 0
         try:
-            while not self._closed.is_set():
+            while not line.closed.is_set():
                 if self._wake.wait(min(rhythm.pause(), _IDLE_SECONDS)):
                     self._wake.clear()
                     continue
-                running, sent = rhythm.begin()
-                if not running:
+                beat = rhythm.begin()
+                if not beat.renewals:
                     continue
-                self._check_loop(ping, running)
+                self._check_loop(ping, beat.running)
                 try:
-                    renewed = renewer.renew([each.renewal() for each in running])
+                    renewed = renewer.renew(beat.renewals)
                 except GotasksError as error:
                     self._failed(error)
+                    rhythm.hasten()
                 else:
-                    self._succeeded(running, renewed, sent)
-                    self._mailbox.put(renewed)
+                    self._succeeded(beat, renewed, rhythm)
+                    line.mailbox.put(renewed)
                 ping += 1
-                self._mailbox.put(ping)
+                line.mailbox.put(ping)
         finally:
             renewer.close()
 
-    async def _read_mailbox(self, limiter: anyio.CapacityLimiter) -> None:
+    async def _read(self, line: _Line, limiter: anyio.CapacityLimiter) -> None:
         while True:
             message = await to_thread.run_sync(
-                self._mailbox.get, limiter=limiter, abandon_on_cancel=True
+                line.mailbox.get, limiter=limiter, abandon_on_cancel=True
             )
             match message:
                 case None:
@@ -144,10 +147,16 @@ class Heartbeat:
             )
         self.is_loop_blocked = blocked
 
-    def _succeeded(self, running: Sequence[Running], renewed: Renewed, sent: float) -> None:
-        for each in running:
-            if each.ref.token not in renewed.lost:
-                each.deadline = max(each.deadline, sent + each.lease.total_seconds())
+    def _succeeded(self, beat: _Beat, renewed: Renewed, rhythm: _Rhythm) -> None:
+        for each, renewal in zip(beat.running, beat.renewals, strict=True):
+            if renewal.ref.token in renewed.lost:
+                continue
+            each.deadline = max(each.deadline, beat.sent + renewal.lease.total_seconds())
+            if each.lease != renewal.lease:
+                # The handler gave the lease another length meanwhile. Which of the two writes
+                # came last is not known, so the lease is as short as this one made it.
+                each.deadline = beat.sent + renewal.lease.total_seconds()
+                rhythm.hasten(at_once=True)
         self.last_beat_at = self._store.clock.now()
         if self.failing_since is not None:
             logger.info("heartbeats are written again")
@@ -175,8 +184,12 @@ class Heartbeat:
                 # A handler may take its time to stop, or ignore that it should.
                 if not each.is_over and each.stop_reason is not StopReason.LEASE_LOST
             ]
-            earliest = min((each.deadline for each in watched), default=math.inf)
-            with anyio.move_on_after(max(0.0, earliest - clock.monotonic())) as elapsed:
+            # A claim that comes meanwhile has a deadline a whole lease ahead; looking up each
+            # third of that is soon enough for it.
+            pause = _interval([self._lease]).total_seconds() if watched else math.inf
+            for each in watched:
+                pause = min(pause, each.deadline - clock.monotonic())
+            with anyio.move_on_after(max(0.0, pause)) as elapsed:
                 await self._changed.wait()
             if not elapsed.cancelled_caught:
                 continue
@@ -190,28 +203,57 @@ class Heartbeat:
                     each.stop(StopReason.LEASE_LOST)
 
 
-class _Rhythm:
-    """When the next beat is due: a third of the shortest lease after the last one."""
+class _Line:
+    """What the event loop and the thread of one run say to each other."""
 
-    def __init__(self, store: Store, running: RunningTasks) -> None:
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self.mailbox: queue.SimpleQueue[Renewed | _Ping | None] = queue.SimpleQueue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Beat:
+    """What is renewed, as it was sent, and when on the monotonic clock."""
+
+    running: Sequence[Running]
+    renewals: Sequence[Renewal]
+    sent: float
+
+
+class _Rhythm:
+    """When the next beat is due: a third of the shortest lease after the last one was sent."""
+
+    def __init__(self, store: Store, running: RunningTasks, lease: timedelta) -> None:
         self._clock = store.clock
         self._running = running
+        self._lease = lease
         self._due = math.inf
 
     def pause(self) -> float:
         """Tell how many seconds to wait; endless while nothing runs."""
-        leases = [each.lease for each in self._renewable()]
-        if not leases:
+        if not self._running.by_token:
             self._due = math.inf
             return math.inf
         now = self._clock.monotonic()
-        self._due = min(self._due, now + _interval(leases).total_seconds())
+        self._due = min(self._due, now + self._interval())
         return max(0.0, self._due - now)
 
-    def begin(self) -> tuple[list[Running], float]:
-        """Tell what to renew, and the time before it is sent."""
-        self._due = math.inf
-        return self._renewable(), self._clock.monotonic()
+    def begin(self) -> _Beat:
+        """Tell what to renew now."""
+        running = self._renewable()
+        sent = self._clock.monotonic()
+        self._due = sent + self._interval()
+        return _Beat(running, [each.renewal() for each in running], sent)
+
+    def hasten(self, *, at_once: bool = False) -> None:
+        """Beat again soon, before the next beat would be due."""
+        pause = 0.0 if at_once else self._interval() / _BEATS_PER_LEASE
+        self._due = min(self._due, self._clock.monotonic() + pause)
+
+    def _interval(self) -> float:
+        # The manager's own lease counts always: it is what the next claim will have.
+        leases = [self._lease, *(each.lease for each in self._renewable())]
+        return _interval(leases).total_seconds()
 
     def _renewable(self) -> list[Running]:
         return [each for each in list(self._running.by_token.values()) if each.is_renewable]

@@ -10,6 +10,7 @@ from typing import Final
 from gotasks_py import lifecycle
 from gotasks_py.errors import DuplicateTaskError, InvalidStateError, TaskNotFoundError
 from gotasks_py.hooks import HookCaller, TaskEvent
+from gotasks_py.policy import check_name
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task, TaskId
 
@@ -62,7 +63,7 @@ class Operations:
                 task = await self.get(task_id)
                 continue
             if pending:
-                await self.hooks.call("on_cancelled", TaskEvent(task=changed))
+                await self.hooks.call_apart("on_cancelled", TaskEvent(task=changed))
             return changed
         raise InvalidStateError(task.id, task.status, "its state keeps changing, try again")
 
@@ -79,17 +80,20 @@ class Operations:
         patch = lifecycle.requeued(fresh_lifetime=fresh_lifetime)
         changed = await self.store.transition(task.id, patch)
         if changed is None:
-            raise InvalidStateError(task.id, task.status, "somebody else requeued or deleted it")
+            now = await self.get(task_id)
+            raise InvalidStateError(task.id, now.status, "somebody else has just requeued it")
         self._warn_of_little_lifetime(changed)
         return changed
 
     async def requeue_dead(
         self, queue: str | None, type: str | None, *, fresh_lifetime: bool
     ) -> RequeueReport:
+        _check_names(queue=queue, type=type)
         requeued, conflicts, expired = list[TaskId](), list[TaskId](), list[TaskId]()
         async for task_id in self.store.dead_ids(queue=queue, type=type):
             try:
                 await self.requeue(task_id, fresh_lifetime=fresh_lifetime)
+                requeued.append(task_id)
             except DuplicateTaskError:
                 conflicts.append(task_id)
             except InvalidStateError as error:
@@ -97,8 +101,6 @@ class Operations:
                     expired.append(task_id)
             except TaskNotFoundError:
                 continue
-            else:
-                requeued.append(task_id)
         return RequeueReport(tuple(requeued), tuple(conflicts), tuple(expired))
 
     async def delete(self, task_id: object) -> None:
@@ -120,3 +122,9 @@ class Operations:
                 left,
                 extra={"task_id": str(task.id)},
             )
+
+
+def _check_names(**names: str | None) -> None:
+    for what, name in names.items():
+        if name is not None:
+            check_name(what, name)

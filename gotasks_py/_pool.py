@@ -19,12 +19,13 @@ from typing import Final
 
 import anyio
 
+from gotasks_py._running import Running
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import ClaimRequest, Store
-from gotasks_py.task import Task
+from gotasks_py.task import LeaseRef, Task
 
 logger = logging.getLogger("gotasks_py.pool")
 
@@ -74,11 +75,20 @@ class Pool:
         self._waiting: deque[anyio.Event] = deque()
         self._rescheduled = anyio.Event()
         self._unanswered: list[_Sent] = []
+        self._in_flight: set[_Sent] = set()
         self._failures = 0
         self._paused_until = -math.inf
         self.is_stopping = False
         self.last_claim_at = store.clock.now()
         self.failing_since: datetime | None = None
+
+    def is_silent(self, patience: timedelta) -> bool:
+        """Whether claims should have been answered and were not."""
+        now = self._store.clock.monotonic()
+        oldest = min((sent.at for sent in self._in_flight), default=now)
+        if now - oldest > patience.total_seconds():
+            return True
+        return self._store.clock.now() - self.last_claim_at > patience
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -87,7 +97,7 @@ class Pool:
     async def claim(self, owner: str) -> Claimed | None:
         """Take the next task of the pool's queues; ``None``: there is none, wait."""
         try:
-            if self._unanswered and (recovered := await self._recover()):
+            if self._unanswered and (recovered := await self.recovered()):
                 return recovered
             for source in self._scheduler.turns():
                 claimed = await self._claim_from(source, owner)
@@ -179,11 +189,15 @@ class Pool:
             lease=self._lease,
         )
         sent = _Sent(request, self._store.clock.monotonic(), source)
+        self._in_flight.add(sent)
         try:
             task = await self._store.claim(request)
-        except StoreUnavailableError:
+        except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
+            # The store may have carried it out. Cancelled: asyncio closes its event loop.
             self._unanswered.append(sent)
             raise
+        finally:
+            self._in_flight.discard(sent)
         self._succeeded()
         if task is None:
             source.ran_dry(epoch, self._store.clock.monotonic(), self._jittered_poll())
@@ -191,20 +205,27 @@ class Pool:
         self.wake_one()
         return _claimed(task, sent)
 
-    async def _recover(self) -> Claimed | None:
-        """Look whether a claim whose answer was lost had taken a task."""
+    async def recovered(self) -> Claimed | None:
+        """Look whether a claim whose answer was lost had taken a task.
+
+        Raises:
+            StoreError: the store does not say; ask again.
+        """
         while self._unanswered:
-            sent = self._unanswered[0]
-            task = await self._store.find_claimed(sent.request)
-            self._unanswered.remove(sent)
-            # Only a task proves that claims work again: reads may succeed where writes fail.
+            sent = self._unanswered.pop()  # so that no other worker looks for it as well
+            try:
+                task = await self._store.find_claimed(sent.request)
+            except BaseException:
+                self._unanswered.append(sent)
+                raise
+            # This does not prove that claims work again: reads may succeed where writes fail.
             if task is not None:
-                self._succeeded()
                 logger.info(
                     "the answer to a claim was lost, found its task %s",
                     task.id,
                     extra={"task_id": str(task.id)},
                 )
+                self.wake_one()
                 return _claimed(task, sent)
         return None
 
@@ -233,6 +254,13 @@ class Pool:
     def _jittered_poll(self) -> float:
         # Only ever longer: a poll is a promise of how seldom an idle manager asks.
         return self._poll_seconds * (1 + _POLL_JITTER * random.random())  # noqa: S311  - no secret
+
+
+def running_for(claimed: Claimed, lease: timedelta) -> Running:
+    """Begin the book-keeping of a claimed task."""
+    task = claimed.task
+    ref = LeaseRef(task.id, task.queue, task.lane, claimed.token)
+    return Running(task, ref, lease, claimed.sent + lease.total_seconds())
 
 
 def _claimed(task: Task, sent: _Sent) -> Claimed:

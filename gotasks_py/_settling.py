@@ -10,12 +10,14 @@ import anyio
 
 from gotasks_py._running import Running
 from gotasks_py.backoff import Exponential
-from gotasks_py.errors import StoreUnavailableError
-from gotasks_py.lifecycle import Patch
+from gotasks_py.errors import StoreError, StoreUnavailableError
+from gotasks_py.lifecycle import Patch, cancelled
 from gotasks_py.store import Store
 
 logger = logging.getLogger("gotasks_py.attempt")
 
+# How often the store may refuse before that counts: a passing trouble has many names.
+_REFUSALS: Final = 5
 _PAUSE: Final = Exponential(base=timedelta(milliseconds=50), cap=timedelta(seconds=2))
 
 
@@ -45,9 +47,10 @@ class Settler:
         while True:
             try:
                 return await self._store.settle(running.ref, patch)
-            except StoreUnavailableError as error:
+            except StoreError as error:
                 failures += 1
-                if self._giving_up.is_set():
+                is_final = not isinstance(error, StoreUnavailableError) and failures >= _REFUSALS
+                if is_final or self._giving_up.is_set():
                     raise
                 if failures == 1:
                     logger.warning(
@@ -58,3 +61,19 @@ class Settler:
                     )
             with anyio.move_on_after(_PAUSE(failures).total_seconds()):
                 await self._giving_up.wait()
+
+    async def let_go(self, running: Running, patch: Patch) -> None:
+        """Hand a task back, or cancel it if that was asked for meanwhile.
+
+        Whatever fails is logged: the lease ends, and another worker takes the task then.
+        """
+        try:
+            if not await self.settle(running, patch):
+                await self.settle(running, cancelled(running.ref.token))
+        except StoreError as error:
+            logger.error(  # noqa: TRY400  - the cause is the store, not this code
+                "task %s could not be handed back, its lease has to end: %s",
+                running.task.id,
+                error,
+                extra={"task_id": str(running.task.id)},
+            )

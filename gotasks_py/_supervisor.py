@@ -15,7 +15,7 @@ from gotasks_py.backoff import Exponential
 
 logger = logging.getLogger("gotasks_py.supervisor")
 
-_RESTART: Final = Exponential(base=timedelta(milliseconds=100), cap=timedelta(seconds=30))
+_RESTART: Final = Exponential(base=timedelta(milliseconds=100), cap=timedelta(seconds=5))
 _STEADY_SECONDS: Final = 60.0
 """A loop that has not crashed for this long counts as recovered."""
 

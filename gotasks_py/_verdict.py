@@ -1,6 +1,6 @@
 """How an attempt ended, what follows from it, and the patch that records it.
 
-Pure: everything that a judgement needs is passed in.
+It does no I/O and reads no clock: everything that a judgement needs is passed in.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, assert_never
 
 from gotasks_py import lifecycle
 from gotasks_py._running import Returned, StopReason
-from gotasks_py.backoff import Backoff, bounded
+from gotasks_py.backoff import Backoff, Exponential, bounded
 from gotasks_py.errors import PayloadError, Reject, Retry, Snooze
 from gotasks_py.lifecycle import Failure, Patch
 from gotasks_py.policy import AttemptPolicy, TypePolicy
@@ -21,6 +21,7 @@ from gotasks_py.task import Task
 
 logger = logging.getLogger("gotasks_py.attempt")
 
+_FALLBACK: Final = Exponential()
 _MAX_MESSAGE: Final = 2_000
 _MAX_TRACEBACK: Final = 8_000
 
@@ -158,10 +159,7 @@ class Judge:
             case StopReason.CANCELLED:
                 return Cancelled()
             case StopReason.SHUTDOWN:
-                if self.task.is_at_most_once and self.handler_started:
-                    message = "the worker was shut down, and the task may run at most once"
-                    return Dead(self._failure("interrupted", message), None)
-                return Released()
+                return interrupted(self.task, handler_started=self.handler_started)
             case _:
                 assert_never(reason)
 
@@ -178,7 +176,7 @@ class Judge:
 
     def _backoff(self, error: BaseException) -> timedelta:
         asked = _asked(self.policy.backoff, self.task, error)
-        return self.policy.fallback(self.task.attempts, error) if asked is None else asked
+        return _FALLBACK(self.task.attempts, error) if asked is None else asked
 
     def _checked(self, delay: object, error: BaseException) -> timedelta:
         try:
@@ -196,14 +194,26 @@ class Judge:
         return Dead(self._failure(kind, text_of(error) + note, error), error)
 
     def _failure(self, kind: str, message: str, error: BaseException | None = None) -> Failure:
-        has_trace = error is not None and error.__traceback__ is not None
-        return Failure(
-            attempt=self.task.attempts,
-            worker=self.task.lease.owner if self.task.lease else "",
-            kind=kind,
-            message=_storable(message, _MAX_MESSAGE),
-            traceback=_trace_of(error) if error is not None and has_trace else None,
-        )
+        return _failure(self.task, kind, message, error)
+
+
+def interrupted(task: Task, *, handler_started: bool) -> Verdict:
+    """Tell what follows when a worker has to let go of a task that is not finished."""
+    if task.is_at_most_once and handler_started:
+        message = "the worker was shut down, and the task may run at most once"
+        return Dead(_failure(task, "interrupted", message), None)
+    return Released()
+
+
+def _failure(task: Task, kind: str, message: str, error: BaseException | None = None) -> Failure:
+    has_trace = error is not None and error.__traceback__ is not None
+    return Failure(
+        attempt=task.attempts,
+        worker=task.lease.owner if task.lease else "",
+        kind=kind,
+        message=_storable(message, _MAX_MESSAGE),
+        traceback=_trace_of(error) if error is not None and has_trace else None,
+    )
 
 
 def patch_for(verdict: Verdict, token: str) -> Patch | None:  # noqa: PLR0911  - one case per verdict

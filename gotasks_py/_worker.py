@@ -11,11 +11,9 @@ from anyio.lowlevel import checkpoint
 
 from gotasks_py import lifecycle
 from gotasks_py._attempt import AttemptRunner
-from gotasks_py._pool import Claimed, Pool
+from gotasks_py._pool import Claimed, Pool, running_for
 from gotasks_py._running import Running, RunningTasks
-from gotasks_py.errors import StoreError
 from gotasks_py.handlers import Registry
-from gotasks_py.task import LeaseRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,7 @@ class Worker:
         claimed = await self.pool.claim(self.owner)
         if claimed is None:
             return False
-        running = self._running(claimed)
+        running = running_for(claimed, self.lease)
         was_idle = not self.running.by_token
         self.running.by_token[claimed.token] = running
         if was_idle:
@@ -56,12 +54,6 @@ class Worker:
         finally:
             del self.running.by_token[claimed.token]
         return True
-
-    def _running(self, claimed: Claimed) -> Running:
-        task = claimed.task
-        ref = LeaseRef(task.id, task.queue, task.lane, claimed.token)
-        deadline = claimed.sent + self.lease.total_seconds()
-        return Running(task, ref, self.lease, deadline)
 
     async def _attempt(self, running: Running, claimed: Claimed) -> None:
         clock = self.runner.store.clock
@@ -76,8 +68,5 @@ class Worker:
 
     async def _hand_back(self, running: Running) -> None:
         running.is_over = True
-        try:
-            await self.runner.settler.settle(running, lifecycle.released(running.ref.token))
-        except StoreError:
-            # Its lease will end, and another worker takes it then.
-            return
+        released = lifecycle.released(running.ref.token)
+        await self.runner.settler.let_go(running, released)

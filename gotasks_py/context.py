@@ -96,12 +96,13 @@ class TaskContext:
     async def extend_lease(self, lease: timedelta | None = None) -> Lease:
         """Keep the task for another ``lease`` from now, and renew to that length from here on.
 
-        Default: the manager's lease. Succeeds after the lease has lapsed as long as nobody
+        Default: the length that it has, at first the manager's. At least 100 ms, at most a
+        year. Succeeds after the lease has lapsed as long as nobody
         took the task over.
 
         Raises:
             LeaseLostError: another worker holds the task, or it is finished.
-            ConfigurationError: a lease that is not above zero.
+            ConfigurationError: a lease out of these bounds.
         """
         return await self._attempt.extend(lease)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from gotasks_py.errors import (
     DuplicateTaskError,
     GotasksError,
     PartialEnqueueError,
+    StoreUnavailableError,
     UnknownQueueError,
 )
 from gotasks_py.handle import TaskHandle
@@ -28,8 +30,9 @@ CHUNK: Final = 1000
 
 _METADATA_LIMIT: Final = 64 * 1024
 _ANYTHING: Final[Codec[Any]] = codec_for(Any)
-_METADATA: Final = codec_for(dict[str, Any])
+_METADATA: Final = codec_for(dict[str, dict[str, Any]])
 _NO_POLICY: Final = TaskPolicy()
+_NOT_SENT: Final = "not sent: the database was away for the tasks before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Enqueue:
 
     queue: str
     type: str
-    payload: object
+    payload: object = None
     policy: TaskPolicy | None = None
 
 
@@ -52,6 +55,7 @@ class Producer:
     defaults: Defaults
     payload_limit: int
     hooks: HookCaller
+    nudge: Callable[[str, datetime | None], None]
 
     async def enqueue(
         self,
@@ -70,7 +74,7 @@ class Producer:
         except DuplicateTaskError as error:
             if on_conflict == "raise" or error.existing_id is None:
                 raise
-            return self.handle(error.existing_id, request.queue, request.type, task_type)
+            return await self._holder(error)
         if session is None:  # whether a transaction commits is not known here
             await self._announce(document)
         return self.handle(document["_id"], request.queue, request.type, task_type)
@@ -79,9 +83,20 @@ class Producer:
         """Store many tasks; see ``Manager.enqueue_many``."""
         handles: list[TaskHandle[Any] | None] = []
         failures: dict[int, GotasksError] = {}
+        is_away = False
         for chunk in _chunks(requests):
-            stored = await self._enqueue_chunk(chunk, len(handles), failures)
-            handles.extend(stored)
+            start = len(handles)
+            if is_away:
+                failures |= {
+                    start + index: StoreUnavailableError(_NOT_SENT) for index in range(len(chunk))
+                }
+                handles.extend([None] * len(chunk))
+                continue
+            handles.extend(await self._enqueue_chunk(chunk, start, failures))
+            is_away = all(
+                isinstance(failures.get(start + index), StoreUnavailableError)
+                for index in range(len(chunk))
+            )
         if failures:
             raise PartialEnqueueError(
                 [None if handle is None else handle.id for handle in handles], failures
@@ -136,19 +151,29 @@ class Producer:
             **resolve(policy, queue, self.defaults, now),
         }
         if policy.metadata:
-            fields["metadata"] = _METADATA.encode(
-                policy.metadata, limit=_METADATA_LIMIT, what="metadata"
+            encoded = _METADATA.encode(
+                {"metadata": policy.metadata}, limit=_METADATA_LIMIT, what="metadata"
             )
+            fields["metadata"] = encoded["metadata"]
         return enqueued(fields, now=now)
 
     def _known_type(self, queue: str, name: str) -> TaskType[Any, Any] | None:
         handler = self.registry.find(queue, name)
         return None if handler is None else handler.task_type
 
+    async def _holder(self, error: DuplicateTaskError) -> TaskHandle[Any]:
+        """Make a handle for the task that holds the key, which may be of another type."""
+        task = await self.store.get(error.existing_id)
+        if task is None:
+            raise error
+        return self.handle(task.id, task.queue, task.type)
+
     async def _announce(self, document: TaskDocument) -> None:
+        due_at = document["due_at"]
+        self.nudge(str(document["queue"]), due_at if isinstance(due_at, datetime) else None)
         # Reading the task back takes longer than encoding its payload did.
         if self.hooks.has("on_enqueue"):
-            await self.hooks.call("on_enqueue", TaskEvent(task=Task.from_document(document)))
+            await self.hooks.call_apart("on_enqueue", TaskEvent(task=Task.from_document(document)))
 
 
 def _chunks(requests: Iterable[Enqueue]) -> Iterator[list[Enqueue]]:

@@ -163,6 +163,7 @@ class Registry:
             function = function.function
         signature = read_signature(function, TaskContext)
         if isinstance(address, TaskType):
+            _refuse_misfit(function, signature, address)
             task_type = address
         else:
             task_type = TaskType(*address, signature.payload, signature.result)
@@ -184,3 +185,16 @@ class Registry:
     def types(self, queue: str) -> tuple[str, ...]:
         """Tell the types of a queue that have a handler, in a fixed order."""
         return tuple(sorted(name for served, name in self._handlers if served == queue))
+
+
+def _refuse_misfit(
+    function: Callable[..., Any], signature: Signature, task_type: TaskType[Any, Any]
+) -> None:
+    """Compare classes; what type checkers see beyond them is left to them."""
+    taken, given = signature.payload, task_type.payload
+    if isinstance(taken, type) and isinstance(given, type) and not issubclass(given, taken):
+        msg = (
+            f"{function!r} takes a {taken.__name__}, and {task_type!r} has a {given.__name__} as "
+            "payload; annotate the payload that the type has"
+        )
+        raise HandlerError(msg)

@@ -19,13 +19,18 @@ class LoopHealth:
 class Health:
     """How a manager is doing.
 
-    ``ok`` is true when ``reasons`` is empty. ``last_claim_at`` is when the store last
-    answered a claim, ``last_beat_at`` when it last took a heartbeat; both in store time.
+    ``ok`` is true when ``reasons`` is empty; watch it, and take traffic away by it. Workers
+    that are all busy for longer than a lease are a reason too: nothing is claimed then.
+    ``is_alive`` is false when only a restart helps: the manager has failed or ended, or
+    leases pass without a renewal. Restart by that. ``last_claim_at`` is when the store last
+    answered a claim (at first, when the manager started), ``last_beat_at`` when it last took
+    a heartbeat; both in store time.
     """
 
     ok: bool
     reasons: Sequence[str]
     is_running: bool
+    is_alive: bool = False
     running_tasks: int = 0
     workers: int = 0
     last_claim_at: datetime | None = None

@@ -110,6 +110,12 @@ class HookCaller:
             if hook is not None:
                 await _call(name, hook, event)
 
+    async def call_apart(self, name: HookName, event: TaskEvent) -> None:
+        """Call hooks from a caller's task, which may be cancelled meanwhile and must hear of it."""
+        if self.has(name):
+            async with anyio.create_task_group() as group:
+                group.start_soon(self.call, name, event)
+
 
 async def _call(name: str, hook: Hook, event: TaskEvent) -> None:
     about = {"task_id": str(event.task.id)}

@@ -29,6 +29,7 @@ from gotasks_py.policy import (
     TypePolicy,
     check_count,
     check_duration,
+    check_lease,
     check_name,
 )
 from gotasks_py.store import Store
@@ -42,7 +43,6 @@ R = TypeVar("R")
 _MIB: Final = 1024 * 1024
 # A MongoDB document holds 16 MiB; payload, result and bookkeeping share it.
 _LARGEST: Final = 12 * _MIB
-_SHORTEST_LEASE: Final = timedelta(milliseconds=100)
 _SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
 _NO_GRACE: Final = timedelta(0)
 _GRACE: Final = timedelta(seconds=30)
@@ -101,11 +101,10 @@ class Manager(Client):
     ) -> None:
         check_name("manager name", name)
         check_count("workers", workers)
-        check_duration(
-            "lease" if heartbeat else "lease without heartbeat",
-            lease,
-            minimum=_SHORTEST_LEASE if heartbeat else _SHORTEST_BARE_LEASE,
-        )
+        if heartbeat:
+            check_lease("lease", lease)
+        else:
+            check_lease("lease without heartbeat", lease, minimum=_SHORTEST_BARE_LEASE)
         check_duration("fallback_poll", fallback_poll, minimum=timedelta(milliseconds=1))
         _check_limits(payload_limit, result_limit)
         if order not in {"weighted", "strict"}:
@@ -197,6 +196,9 @@ class Manager(Client):
                 the manager is running.
             UnknownQueueError: the queue is not declared.
         """
+        if isinstance(queue, TaskType) == bool(type):
+            msg = "give handler() a queue and a type, or a TaskType alone"
+            raise HandlerError(msg)
         address = queue if isinstance(queue, TaskType) else (queue, type)
         queue_name = queue.queue if isinstance(queue, TaskType) else queue
         self._check_registration(queue_name)
@@ -247,14 +249,17 @@ class Manager(Client):
         engine = self._engine
         if engine is None:
             return
-        await engine.stop(_span(timeout))
-        if self._engine is engine:
-            self._engine = None
-            logger.info("manager %s stopped", engine.id)
+        try:
+            await engine.stop(_span(timeout))
+        finally:
+            if self._engine is engine and engine.over.is_set():
+                self._engine = None
+                logger.info("manager %s stopped", engine.id)
 
     async def run(self, timeout: timedelta | float = _GRACE) -> None:  # noqa: ASYNC109  - as for stop()
         """Work until SIGINT or SIGTERM, then :meth:`stop`; a second signal stops at once.
 
+        ``timeout`` is the grace that handlers then have, in seconds or as a timedelta.
         Signals are taken in the main thread only, and user handlers are put back.
         Elsewhere it works until another task calls :meth:`stop`.
 
@@ -269,7 +274,7 @@ class Manager(Client):
                 if threading.current_thread() is threading.main_thread():
                     stop = partial(engine.stop, _span(timeout))
                     group.start_soon(stop_on_signals, stop, engine.interrupt)
-                await engine.ended.wait()
+                await engine.over.wait()
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
@@ -301,7 +306,7 @@ class Manager(Client):
         await self._ready()
         for queue in self._queues.values():
             await self._register(queue)
-        self._engine = Engine(
+        engine = Engine(
             self._store,
             self._config,
             queues=self._queues,
@@ -310,7 +315,16 @@ class Manager(Client):
             hooks=self._hooks,
             middleware=self._middleware,
         )
-        await self._engine.start()
+        self._engine = engine
+        try:
+            await engine.start()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.stop(_NO_GRACE)
+            raise
+        if engine.failure is not None:
+            self._engine = None
+            raise engine.failure
 
     def _nudge(self, queue: str, due_at: datetime | None) -> None:
         if self._engine is not None:

@@ -15,10 +15,13 @@ from typing import Final
 from gotasks_py import backoff as backoffs
 from gotasks_py.backoff import Backoff, Exponential
 from gotasks_py.clock import truncated
-from gotasks_py.errors import ConfigurationError
+from gotasks_py.errors import ConfigurationError, QueueConflictError
 from gotasks_py.task import Task
 
 MAX_NAME: Final = 200
+SHORTEST_LEASE: Final = timedelta(milliseconds=100)
+_LONGEST_LEASE: Final = timedelta(days=365)
+MAX_TAGS: Final = 100
 MAX_ATTEMPTS: Final = 1_000_000_000
 _PRIORITIES: Final = range(-(2**31), 2**31)
 
@@ -57,6 +60,20 @@ class QueuePolicy:
         check_count("weight", self.weight)
         if self.workers is not None:
             check_count("workers", self.workers)
+
+    def refuse_conflict(self, recorded: Mapping[str, object]) -> None:
+        """Compare this declaration with what a store has recorded.
+
+        Raises:
+            QueueConflictError: they differ.
+        """
+        differing = {
+            name: (recorded.get(name), value)
+            for name, value in self.registered().items()
+            if recorded.get(name) != value
+        }
+        if differing:
+            raise QueueConflictError(self.name, differing)
 
     def registered(self) -> dict[str, object]:
         """Describe what the store records of this queue, as plain data."""
@@ -127,9 +144,7 @@ class Defaults:
     def __post_init__(self) -> None:
         _check_attempts(self.max_attempts)
         _check_timeout(self.timeout)
-        if not callable(self.backoff):
-            msg = f"backoff must be callable as (attempt, error) -> timedelta, not {self.backoff!r}"
-            raise ConfigurationError(msg)
+        _check_callable(self.backoff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +162,9 @@ class TypePolicy:
 
     def __post_init__(self) -> None:
         _check_timeout(self.timeout)
+        _check_callable(self.backoff)
+        _check_exceptions("retry_on", self.retry_on or ())
+        _check_exceptions("give_up_on", self.give_up_on)
 
     def is_retryable(self, error: BaseException) -> bool:
         """Whether another attempt makes sense after this error."""
@@ -161,7 +179,6 @@ class AttemptPolicy:
 
     timeout: timedelta | None
     backoff: Backoff
-    fallback: Backoff
 
 
 def resolve(
@@ -200,7 +217,6 @@ def attempt_policy(
     return AttemptPolicy(
         timeout=task.timeout or kind.timeout or queue.timeout or defaults.timeout,
         backoff=stored or kind.backoff or queue.backoff or defaults.backoff,
-        fallback=Exponential(),
     )
 
 
@@ -243,6 +259,15 @@ def check_duration(
         raise ConfigurationError(msg)
 
 
+def check_lease(what: str, value: object, *, minimum: timedelta = SHORTEST_LEASE) -> None:
+    """Refuse a length that no lease can have.
+
+    Raises:
+        ConfigurationError: not a timedelta between ``minimum`` and a year.
+    """
+    check_duration(what, value, minimum=minimum, maximum=_LONGEST_LEASE)
+
+
 def check_count(what: str, value: object) -> None:
     """Refuse what is not a whole number from 1 up.
 
@@ -266,6 +291,19 @@ def _check_attempts(value: int | None) -> None:
 def _check_timeout(value: timedelta | None) -> None:
     if value is not None:
         check_duration("timeout", value, minimum=timedelta(milliseconds=1))
+
+
+def _check_callable(backoff: object) -> None:
+    if backoff is not None and not callable(backoff):
+        msg = f"backoff must be callable as (attempt, error) -> timedelta, not {backoff!r}"
+        raise ConfigurationError(msg)
+
+
+def _check_exceptions(what: str, kinds: Sequence[object]) -> None:
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            msg = f"{what} must be exception classes, not {kind!r}"
+            raise ConfigurationError(msg)
 
 
 def _check_moment(what: str, value: object) -> None:
@@ -296,6 +334,9 @@ def _check_retry_until(value: datetime | timedelta | None) -> None:
 def _check_tags(tags: Sequence[str]) -> None:
     if isinstance(tags, str):
         msg = f"tags must be a sequence of strings, not the string {tags!r}"
+        raise ConfigurationError(msg)
+    if len(tags) > MAX_TAGS:
+        msg = f"a task has at most {MAX_TAGS} tags, not {len(tags)}"
         raise ConfigurationError(msg)
     for tag in tags:
         check_name("tag", tag)

@@ -110,7 +110,7 @@ class Store(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give up connections that the store made itself."""
+        """Give up the connections that the store itself made for this event loop."""
         ...
 
     async def register_queue(self, policy: QueuePolicy) -> None:
@@ -210,5 +210,8 @@ class Store(Protocol):
         ...
 
     def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
-        """List the dead letters of now, of one queue or type or of all, oldest first."""
+        """List the dead letters of now, of one queue or type or of all.
+
+        Those of one queue and type come oldest first.
+        """
         ...

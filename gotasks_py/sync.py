@@ -215,8 +215,10 @@ class _OwnLoop:
     def close(self) -> None:
         atexit.unregister(self.close)
         if self.process == os.getpid():
-            self.portal.call(self._store.aclose)
-            self._context.__exit__(None, None, None)
+            try:
+                self.portal.call(self._store.aclose)
+            finally:
+                self._context.__exit__(None, None, None)
 
 
 def _is_running(token: EventLoopToken) -> bool:

@@ -28,13 +28,15 @@ class Documents:
     def put(self, document: TaskDocument) -> None:
         """Store a document in place of the one with its id."""
         task_id = id_of(document)
+        expired_at = self._by_id.get(task_id, {}).get("expires_at")
         self.remove(task_id)
         self._by_id[task_id] = document
         if document.get("due_at") is not None:
             self._claimable.setdefault(_lane(document), {})[task_id] = document
         if isinstance(document.get("unique_key"), str):
             self._holders[_key(document)] = task_id
-        if isinstance(expires_at := document.get("expires_at"), datetime):
+        expires_at = document.get("expires_at")
+        if isinstance(expires_at, datetime) and expires_at != expired_at:
             heapq.heappush(self._expiring, (expires_at, str(task_id)))
 
     def remove(self, task_id: TaskId) -> bool:

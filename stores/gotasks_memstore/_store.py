@@ -18,7 +18,6 @@ from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
     GotasksError,
-    QueueConflictError,
     TaskNotFoundError,
 )
 from gotasks_py.lifecycle import Patch, claimed, extended, is_claimable, reaped
@@ -66,22 +65,17 @@ class MemStore:
         """Do nothing: the tasks stay readable."""
 
     async def register_queue(self, policy: QueuePolicy) -> None:
-        declared = policy.registered()
         with self._lock:
-            recorded = self._queues.setdefault(policy.name, declared)
-        differing = {
-            name: (recorded.get(name), value)
-            for name, value in declared.items()
-            if recorded.get(name) != value
-        }
-        if differing:
-            raise QueueConflictError(policy.name, differing)
+            recorded = self._queues.setdefault(policy.name, policy.registered())
+        policy.refuse_conflict(recorded)
 
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
-        self._queues[policy.name] = policy.registered()
+        with self._lock:
+            self._queues[policy.name] = policy.registered()
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
-        return copy.deepcopy(self._queues)
+        with self._lock:
+            return copy.deepcopy(self._queues)
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:
         raise _no_transactions()

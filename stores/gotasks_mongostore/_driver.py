@@ -100,12 +100,10 @@ class Connection:
             "connectTimeoutMS": limit,
             "maxPoolSize": 2,
         }
-        if isinstance(self._source, str):
-            client = MongoClient[Document](self._source, **limits)
-        else:
-            settings = _settings_of(self._source)
-            if settings is None:
-                return None
+        settings = _settings_of(self._source)
+        if settings is None:
+            return None
+        with translated("open a connection for heartbeats"):
             client = MongoClient[Document](**{**settings, **limits})
         database = client.get_database(
             self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
@@ -195,6 +193,8 @@ def _is_motor(client: object) -> bool:
 
 
 def _settings_of(client: object) -> Mapping[str, Any] | None:
+    if isinstance(client, str):
+        return {"host": client}
     # PyMongo offers no public way to copy a client; it keeps the arguments it was made
     # with. Where a release stops doing so, heartbeats run on the event loop instead.
     made_by = client.delegate if _is_motor(client) else client  # type: ignore[attr-defined]  # Motor's wrapped client

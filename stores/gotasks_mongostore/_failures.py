@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from bson.errors import BSONError
 from pymongo.errors import (
     ConfigurationError as DriverConfigurationError,
 )
@@ -13,7 +14,6 @@ from pymongo.errors import (
     ConnectionFailure,
     ExecutionTimeout,
     InvalidName,
-    InvalidOperation,
     InvalidURI,
     OperationFailure,
     PyMongoError,
@@ -38,11 +38,14 @@ def translated(action: str, *, task_id: TaskId | None = None) -> Generator[None]
     """Raise the library's errors for what the driver raises while doing ``action``."""
     try:
         yield
-    except (InvalidURI, InvalidName, InvalidOperation, DriverConfigurationError) as error:
+    except (InvalidURI, InvalidName, DriverConfigurationError) as error:
         msg = f"cannot {action}: {error}"
         raise ConfigurationError(msg) from error
     except PyMongoError as error:
         raise failure(action, error, task_id=task_id) from error
+    except BSONError as error:
+        msg = f"the database could not {action}: it cannot be stored: {error}"
+        raise StoreError(msg) from error
     except RuntimeError as error:
         if "event loop" not in str(error):
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from gotasks_py.lifecycle import Patch
@@ -14,13 +14,15 @@ Filter: TypeAlias = dict[str, object]
 
 CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
 _SKEW: Final = timedelta(seconds=1)
+# Whatever else a hand may have written sorts below a date and would count as due.
+_A_DATE: Final = {"$gte": datetime(1, 1, 1, tzinfo=UTC)}
 
 
 def due(request: ClaimRequest) -> Filter:
     """Match tasks that a claim may take; index ``claim``."""
     return {
         **_lane(request),
-        "due_at": {"$exists": True},
+        "due_at": _A_DATE,
         "$expr": {"$lte": ["$due_at", "$$NOW"]},
     }
 
@@ -95,7 +97,7 @@ def held_any(renewals: Iterable[Renewal], *, unless_asked: bool) -> Filter:
 def lapsed() -> Filter:
     """Match running tasks whose lease lapsed and that may not be claimed; index ``reap``."""
     return {
-        "reap_at": {"$exists": True},
+        "reap_at": _A_DATE,
         "$expr": {"$lte": ["$reap_at", "$$NOW"]},
         "status": Status.RUNNING.value,
     }

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
 
 from gotasks_mongostore._driver import Document
-from gotasks_mongostore._failures import failure, is_passing, translated
+from gotasks_mongostore._failures import failure, translated
 from gotasks_mongostore._filters import key_holder
-from gotasks_py.errors import DuplicateTaskError, GotasksError, StoreError, StoreUnavailableError
+from gotasks_py.errors import DuplicateTaskError, GotasksError, StoreError
 from gotasks_py.store import Session, TaskDocument
 from gotasks_py.task import TaskId
 
 _DUPLICATE_KEY: Final = 11000
-_CHUNK: Final = 1000
 # The holder of a key may finish between the refused insert and the look for it.
 _KEY_TRIES: Final = 5
 
@@ -35,27 +34,6 @@ async def insert(
         if await _settled_duplicate(tasks, document):
             return
     raise DuplicateTaskError(str(document["queue"]), str(document["unique_key"]), None)
-
-
-def chunks(documents: Sequence[TaskDocument]) -> Iterator[range]:
-    """Cut a bulk insert into ranges of one command each."""
-    for start in range(0, len(documents), _CHUNK):
-        yield range(start, min(start + _CHUNK, len(documents)))
-
-
-def is_outage(refused: Mapping[int, GotasksError], chunk: range) -> bool:
-    """Whether nothing of a chunk arrived because the database is away."""
-    return len(refused) == len(chunk) and all(
-        isinstance(error, StoreUnavailableError) for error in refused.values()
-    )
-
-
-def not_sent(indexes: range) -> Mapping[int, GotasksError]:
-    """Tell of tasks that were not tried after an outage: they do not exist."""
-    return {
-        index: StoreUnavailableError("not sent: the database was away for the tasks before it")
-        for index in indexes
-    }
 
 
 async def holder_of(
@@ -80,23 +58,42 @@ async def _settled_duplicate(tasks: AsyncCollection[Document], document: TaskDoc
     raise DuplicateTaskError(str(document["queue"]), str(document["unique_key"]), holder)
 
 
-async def insert_chunk(
-    tasks: AsyncCollection[Document], chunk: Sequence[TaskDocument]
-) -> Mapping[int, GotasksError]:
+async def insert_many(
+    tasks: AsyncCollection[Document], documents: Sequence[TaskDocument]
+) -> tuple[Mapping[int, GotasksError], PyMongoError | None]:
+    """Insert many; tell what was refused, and why the rest is unclear if it is."""
     try:
-        await tasks.insert_many(chunk, ordered=False)
+        await tasks.insert_many(documents, ordered=False)
     except BulkWriteError as error:
-        refused = await _refused(tasks, chunk, error)
-        if error.details.get("writeConcernErrors"):
-            return {**await _missing(tasks, chunk, error), **refused}
-        return refused
+        refused = await _refused(tasks, documents, error)
+        return refused, error if error.details.get("writeConcernErrors") else None
     except PyMongoError as error:
-        return await _missing(tasks, chunk, error)
-    return {}
+        return {}, error
+    return {}, None
+
+
+async def stored_of(
+    tasks: AsyncCollection[Document], documents: Sequence[TaskDocument]
+) -> frozenset[TaskId]:
+    """Tell which of the documents are there."""
+    ids = [document["_id"] for document in documents]
+    found = await tasks.find({"_id": {"$in": ids}}, {"_id": 1}).to_list(None)
+    return frozenset(document["_id"] for document in found)
+
+
+def missing(
+    documents: Sequence[TaskDocument], stored: frozenset[TaskId], error: PyMongoError
+) -> Mapping[int, GotasksError]:
+    """Tell what an unclear write has not stored."""
+    return {
+        index: failure("insert the task", error, task_id=document["_id"])
+        for index, document in enumerate(documents)
+        if document["_id"] not in stored
+    }
 
 
 async def _refused(
-    tasks: AsyncCollection[Document], chunk: Sequence[TaskDocument], error: BulkWriteError
+    tasks: AsyncCollection[Document], documents: Sequence[TaskDocument], error: BulkWriteError
 ) -> Mapping[int, GotasksError]:
     refused: dict[int, GotasksError] = {}
     for each in error.details.get("writeErrors", ()):
@@ -106,27 +103,8 @@ async def _refused(
             continue
         try:
             # On its own it is told apart: the task itself, a held key, or a key free again.
-            with translated("insert the task", task_id=chunk[index]["_id"]):
-                await insert(tasks, chunk[index])
+            with translated("insert the task", task_id=documents[index]["_id"]):
+                await insert(tasks, documents[index])
         except GotasksError as reason:
             refused[index] = reason
     return refused
-
-
-async def _missing(
-    tasks: AsyncCollection[Document], chunk: Sequence[TaskDocument], error: PyMongoError
-) -> Mapping[int, GotasksError]:
-    """Tell which tasks of an unclear write are not there; all, if that cannot be known."""
-    stored: set[TaskId] = set()
-    if is_passing(error):
-        try:
-            ids = [document["_id"] for document in chunk]
-            found = await tasks.find({"_id": {"$in": ids}}, {"_id": 1}).to_list(None)
-            stored = {document["_id"] for document in found}
-        except PyMongoError:
-            stored = set()
-    return {
-        index: failure("insert the task", error, task_id=document["_id"])
-        for index, document in enumerate(chunk)
-        if document["_id"] not in stored
-    }

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
 from gotasks_mongostore._driver import Document
-from gotasks_py.errors import QueueConflictError
 from gotasks_py.policy import QueuePolicy
 
 
 async def register(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
-    declared = policy.registered()
-    recorded = await _first_declared(queues, policy.name, declared)
-    differing = {
-        name: (recorded.get(name), value)
-        for name, value in declared.items()
-        if recorded.get(name) != value
-    }
-    if differing:
-        raise QueueConflictError(policy.name, differing)
+    policy.refuse_conflict(await _first_declared(queues, policy.name, policy.registered()))
 
 
 async def replace(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
@@ -50,7 +40,7 @@ async def _first_declared(
     try:
         found = await queues.find_one_and_update(
             {"_id": name},
-            {"$setOnInsert": {**declared, "updated_at": datetime.now(UTC)}},
+            {"$setOnInsert": declared, "$currentDate": {"updated_at": True}},
             upsert=True,
             return_document=ReturnDocument.AFTER,
         )

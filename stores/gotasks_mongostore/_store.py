@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
@@ -157,19 +157,21 @@ class MongoStore:
             await _inserts.insert(here.tasks, document, session)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
-        failures: dict[int, GotasksError] = {}
-        for chunk in _inserts.chunks(documents):
-            with self._operation("insert tasks") as here:
-                refused = await _inserts.insert_chunk(
-                    here.tasks, documents[chunk.start : chunk.stop]
-                )
-            failures |= {chunk.start + index: error for index, error in refused.items()}
-            if _inserts.is_outage(refused, chunk):
-                failures |= _inserts.not_sent(range(chunk.stop, len(documents)))
-                break
-        return failures
+        if not documents:  # which the driver refuses
+            return {}
+        with self._operation("insert tasks") as here:
+            refused, unclear = await _inserts.insert_many(here.tasks, documents)
+        if unclear is None:
+            return refused
+        stored: frozenset[TaskId] = frozenset()
+        # An operation of its own: the time of the other one may be used up.
+        with suppress(StoreError), self._operation("look for tasks") as here:
+            stored = await _inserts.stored_of(here.tasks, documents)
+        return {**_inserts.missing(documents, stored, unclear), **refused}
 
     async def claim(self, request: ClaimRequest) -> Task | None:
+        if self._server_clock.is_stale:
+            await self.open()
         bound = self._low_water.bound(request)
         task = await self._take(request, bound)
         if task is None and bound is not None:
