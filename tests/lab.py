@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
@@ -34,7 +34,9 @@ _TIMES = (
     "run_at due_at reap_at lease.until lease.due_at expires_at created_at updated_at "
     "started_at finished_at retry_until cancel_requested_at"
 ).split()
-_AWARE: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, tzinfo=UTC)
+_AWARE: CodecOptions[dict[str, Any]] = CodecOptions(
+    tz_aware=True, tzinfo=UTC, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
 
 
 class Hand(Protocol):

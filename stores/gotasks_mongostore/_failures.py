@@ -11,13 +11,14 @@ from pymongo.errors import (
     ConfigurationError as DriverConfigurationError,
 )
 from pymongo.errors import (
+    BulkWriteError,
     ConnectionFailure,
     ExecutionTimeout,
     InvalidName,
     InvalidURI,
     OperationFailure,
     PyMongoError,
-    WTimeoutError,
+    WriteConcernError,
 )
 
 from gotasks_py.errors import (
@@ -29,7 +30,7 @@ from gotasks_py.errors import (
 from gotasks_py.task import TaskId
 
 _PERMISSION_CODES: Final = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, AtlasError
-_PASSING: Final = (ConnectionFailure, ExecutionTimeout, WTimeoutError)
+_PASSING: Final = (ConnectionFailure, ExecutionTimeout, WriteConcernError)
 _PASSING_LABELS: Final = ("RetryableWriteError", "TransientTransactionError")
 
 
@@ -75,6 +76,8 @@ def is_passing(error: PyMongoError) -> bool:
     """Whether trying again may succeed."""
     if isinstance(error, _PASSING) or error.timeout:
         return True
+    if isinstance(error, BulkWriteError) and not error.details.get("writeErrors"):
+        return True  # written, but a majority has not confirmed it
     return any(error.has_error_label(label) for label in _PASSING_LABELS)
 
 
