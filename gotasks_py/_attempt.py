@@ -35,6 +35,7 @@ from gotasks_py._verdict import (
     interrupted,
     patch_for,
     text_of,
+    unreadable,
 )
 from gotasks_py.context import TaskContext
 from gotasks_py.errors import GotasksError, StoreError, StoreUnavailableError
@@ -83,6 +84,21 @@ class AttemptRunner:
         async with anyio.create_task_group() as group:
             group.start_soon(attempt.run)
         return attempt.again_in
+
+    async def refuse(self, running: Running) -> None:
+        """End a task that was claimed for its type and does not read as being of any.
+
+        Somebody has edited its document. Handing it back would claim it for ever.
+        """
+        task = running.task
+        message = f"the document reads as queue {task.queue!r}, type {task.type!r}: no handler"
+        logger.error("task %s is dead: %s", task.id, message, extra={"task_id": str(task.id)})
+        running.is_over = True
+        dead = unreadable(task, message)
+        patch = patch_for(dead, running.ref.token)
+        assert patch is not None  # noqa: S101  - death is always recorded
+        await self.settler.let_go(running, patch)
+        await self.hooks.call("on_dead", TaskEvent(task=task))
 
     async def abandon(self, running: Running) -> None:
         """Record for a handler that does not stop what would follow if it had."""

@@ -11,6 +11,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py.enqueue import Enqueue, Producer
+from gotasks_py.errors import UnknownQueueError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller
@@ -196,8 +197,15 @@ class Client:
         """Bring back all dead letters of a queue, of a type, or of both; without either, all.
 
         What cannot be brought back is reported, and the rest is done.
+
+        Raises:
+            UnknownQueueError: the queue is neither declared here nor recorded in the store.
         """
         await self._ready()
+        if queue is not None and queue not in self._queues:
+            recorded = await self._store.queues()
+            if queue not in recorded:
+                raise UnknownQueueError(queue, list({**self._queues, **recorded}))
         report = await self._operations.requeue_dead(queue, type, fresh_lifetime=fresh_lifetime)
         for name in self._queues:
             self._nudge(name, None)

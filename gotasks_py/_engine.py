@@ -160,6 +160,8 @@ class Engine:
     def _complaints(self) -> Iterator[str]:
         if self.failure is not None:
             yield f"the manager failed: {self.failure!r}"
+        if self._ended.is_set():
+            yield "the manager has ended"
         yield from self._claim_complaints()
         yield from self._lease_complaints()
         for name, loop in self._supervisor.loops.items():

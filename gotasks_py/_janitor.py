@@ -13,7 +13,7 @@ import anyio
 
 from gotasks_py.errors import StoreError
 from gotasks_py.hooks import HookCaller, TaskEvent
-from gotasks_py.policy import check_count, check_duration
+from gotasks_py.policy import LONGEST, check_count, check_duration
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task
 
@@ -34,7 +34,8 @@ class JanitorConfig:
     reap_batch: int = 100
 
     def __post_init__(self) -> None:
-        check_duration("reap_interval", self.reap_interval, minimum=timedelta(milliseconds=1))
+        shortest = timedelta(milliseconds=1)
+        check_duration("reap_interval", self.reap_interval, minimum=shortest, maximum=LONGEST)
         check_count("reap_batch", self.reap_batch)
 
 

@@ -82,7 +82,8 @@ class Operations:
         if changed is None:
             now = await self.get(task_id)
             raise InvalidStateError(task.id, now.status, "somebody else has just requeued it")
-        self._warn_of_little_lifetime(changed)
+        if not fresh_lifetime:
+            self._warn_of_little_lifetime(changed)
         return changed
 
     async def requeue_dead(

@@ -43,6 +43,7 @@ class Claimed:
     token: str
     sent: float
     queue: QueuePolicy
+    lane: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +260,11 @@ class Pool:
 def running_for(claimed: Claimed, lease: timedelta) -> Running:
     """Begin the book-keeping of a claimed task."""
     task = claimed.task
-    ref = LeaseRef(task.id, task.queue, task.lane, claimed.token)
+    # As it was asked for: a document that a hand has spoilt may not say it any more.
+    ref = LeaseRef(task.id, claimed.queue.name, claimed.lane, claimed.token)
     return Running(task, ref, lease, claimed.sent + lease.total_seconds())
 
 
 def _claimed(task: Task, sent: _Sent) -> Claimed:
-    return Claimed(task, sent.request.token, sent.at, sent.source.queue)
+    request = sent.request
+    return Claimed(task, request.token, sent.at, sent.source.queue, request.lane)

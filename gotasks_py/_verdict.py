@@ -205,6 +205,11 @@ def interrupted(task: Task, *, handler_started: bool) -> Verdict:
     return Released()
 
 
+def unreadable(task: Task, message: str) -> Dead:
+    """Tell what follows when a claimed document is of no type that has a handler."""
+    return Dead(_failure(task, "unreadable", message), None)
+
+
 def _failure(task: Task, kind: str, message: str, error: BaseException | None = None) -> Failure:
     has_trace = error is not None and error.__traceback__ is not None
     return Failure(

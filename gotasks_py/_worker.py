@@ -59,8 +59,11 @@ class Worker:
         clock = self.runner.store.clock
         handler = self.registry.find(running.task.queue, running.task.type)
         is_late = running.deadline <= clock.monotonic()
-        if handler is None or is_late or self.pool.is_stopping:
+        if is_late or self.pool.is_stopping:
             await self._hand_back(running)
+            return
+        if handler is None:
+            await self.runner.refuse(running)
             return
         again_in = await self.runner.run(running, handler, claimed.queue)
         if again_in is not None:

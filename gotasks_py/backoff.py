@@ -188,7 +188,9 @@ def _duration(value: object) -> timedelta | None:
 
 
 def _plain(value: object) -> object:
-    return round(value / timedelta(milliseconds=1)) if isinstance(value, timedelta) else value
+    if not isinstance(value, timedelta):
+        return value
+    return round(min(value, MAX_DELAY) / timedelta(milliseconds=1))
 
 
 def _check_delay(name: str, delay: object) -> None:

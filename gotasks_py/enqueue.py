@@ -135,10 +135,10 @@ class Producer:
         ]
 
     def _document(self, request: Enqueue, task_type: TaskType[Any, Any] | None) -> TaskDocument:
+        _check_request(request)
         queue = self.queues.get(request.queue)
         if queue is None:
             raise UnknownQueueError(request.queue, list(self.queues))
-        check_name("type", request.type)
         policy = request.policy or _NO_POLICY
         known = task_type or self._known_type(request.queue, request.type)
         codec = codec_for_value(request.payload) if known is None else known.payload_codec
@@ -174,6 +174,21 @@ class Producer:
         # Reading the task back takes longer than encoding its payload did.
         if self.hooks.has("on_enqueue"):
             await self.hooks.call_apart("on_enqueue", TaskEvent(task=Task.from_document(document)))
+
+
+def _check_request(request: object) -> None:
+    if not isinstance(request, Enqueue):
+        msg = f"a request must be an Enqueue(queue, type, payload, policy), not {request!r}"
+        raise ConfigurationError(msg)
+    check_name("queue", request.queue)
+    check_name("type", request.type)
+    _check_policy(request.policy)
+
+
+def _check_policy(policy: object) -> None:
+    if policy is not None and not isinstance(policy, TaskPolicy):
+        msg = f"a policy must be a TaskPolicy(...), not {policy!r}"
+        raise ConfigurationError(msg)
 
 
 def _chunks(requests: Iterable[Enqueue]) -> Iterator[list[Enqueue]]:

@@ -17,6 +17,7 @@ from gotasks_py.errors import (
     TaskFailedError,
     TaskNotFoundError,
 )
+from gotasks_py.policy import seconds_of
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task, TaskId
 
@@ -64,7 +65,7 @@ class TaskHandle(Generic[R]):
             TaskCancelledError: the task was cancelled.
             TaskNotFoundError: it was deleted, or its TTL purged it.
             ResultTimeoutError: it was not final in time; it is not affected.
-            ConfigurationError: no timeout inside a handler.
+            ConfigurationError: no timeout inside a handler, or one that is no span of time.
             PayloadError: the stored result does not fit the type's result.
         """
         if timeout is None and handling.get():
@@ -73,7 +74,7 @@ class TaskHandle(Generic[R]):
                 "result() a timeout, or enqueue a follow-up task instead of waiting"
             )
             raise ConfigurationError(msg)
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
         task = await self._finished(seconds)
         if task.status is Status.CANCELLED:
             raise TaskCancelledError(self.id, task.errors)

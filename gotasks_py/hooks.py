@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
@@ -105,6 +106,9 @@ class HookCaller:
 
     async def call(self, name: HookName, event: TaskEvent) -> None:
         """Call every hook of that name, in the order they were given."""
+        if not self.has(name):
+            return
+        event = replace(event, task=_copied(event.task))
         for hooks in self._hooks:
             hook: Hook | None = getattr(hooks, name)
             if hook is not None:
@@ -115,6 +119,16 @@ class HookCaller:
         if self.has(name):
             async with anyio.create_task_group() as group:
                 group.start_soon(self.call, name, event)
+
+
+def _copied(task: Task) -> Task:
+    """Give hooks data of their own: they can change nothing."""
+    return replace(
+        task,
+        payload=deepcopy(task.payload),
+        metadata=deepcopy(task.metadata),
+        progress=deepcopy(task.progress),
+    )
 
 
 async def _call(name: str, hook: Hook, event: TaskEvent) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -24,6 +23,7 @@ from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandl
 from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Hooks, Middleware
 from gotasks_py.policy import (
+    LONGEST,
     Defaults,
     QueuePolicy,
     TypePolicy,
@@ -31,6 +31,7 @@ from gotasks_py.policy import (
     check_duration,
     check_lease,
     check_name,
+    seconds_of,
 )
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
@@ -105,7 +106,9 @@ class Manager(Client):
             check_lease("lease", lease)
         else:
             check_lease("lease without heartbeat", lease, minimum=_SHORTEST_BARE_LEASE)
-        check_duration("fallback_poll", fallback_poll, minimum=timedelta(milliseconds=1))
+        shortest = timedelta(milliseconds=1)
+        check_duration("fallback_poll", fallback_poll, minimum=shortest, maximum=LONGEST)
+        _check_parts(hooks, middleware, janitor)
         _check_limits(payload_limit, result_limit)
         if order not in {"weighted", "strict"}:
             msg = f"order must be 'weighted' or 'strict', not {order!r}"
@@ -205,8 +208,8 @@ class Manager(Client):
         policy = TypePolicy(
             timeout=timeout,
             backoff=backoff,
-            retry_on=None if retry_on is None else tuple(retry_on),
-            give_up_on=tuple(give_up_on),
+            retry_on=None if retry_on is None else _classes("retry_on", retry_on),
+            give_up_on=_classes("give_up_on", give_up_on),
         )
         return partial(
             self._registry.add, address=address, policy=policy, enqueue=self._enqueue_typed
@@ -342,7 +345,31 @@ class Manager(Client):
             raise HandlerError(msg)
 
 
+def _classes(what: str, kinds: Sequence[type[BaseException]]) -> tuple[type[BaseException], ...]:
+    if isinstance(kinds, type):
+        msg = f"{what} must be a sequence of exception classes: [{kinds.__name__}]"
+        raise ConfigurationError(msg)
+    return tuple(kinds)
+
+
+def _check_parts(hooks: object, middleware: object, janitor: object) -> None:
+    """Refuse what would only fail when a task comes along."""
+    several = [hooks] if isinstance(hooks, Hooks) else hooks
+    if not isinstance(several, Sequence) or not all(isinstance(each, Hooks) for each in several):
+        msg = f"hooks must be Hooks(...) or a sequence of them, not {hooks!r}"
+        raise ConfigurationError(msg)
+    if not isinstance(middleware, Sequence) or not all(map(callable, middleware)):
+        msg = f"middleware must be a sequence of functions (ctx, call_next), not {middleware!r}"
+        raise ConfigurationError(msg)
+    if janitor is not None and not isinstance(janitor, JanitorConfig):
+        msg = f"janitor must be a JanitorConfig or None, not {janitor!r}"
+        raise ConfigurationError(msg)
+
+
 def _by_name(queues: Sequence[QueuePolicy]) -> dict[str, QueuePolicy]:
+    if not isinstance(queues, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  - one without brackets is an easy mistake
+        msg = f"queues must be a sequence of QueuePolicy objects, not {queues!r}"
+        raise ConfigurationError(msg)
     by_name: dict[str, QueuePolicy] = {}
     for queue in queues:
         if not isinstance(queue, QueuePolicy):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name alone is an easy mistake
@@ -368,8 +395,5 @@ def _check_limits(payload_limit: int, result_limit: int) -> None:
 
 
 def _span(timeout: timedelta | float) -> timedelta:
-    try:
-        span = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    except OverflowError:
-        span = timedelta.max if timeout == math.inf else _NO_GRACE
-    return max(span, _NO_GRACE)
+    seconds = seconds_of("timeout", timeout)
+    return timedelta(seconds=min(seconds, LONGEST.total_seconds()))

@@ -7,6 +7,7 @@ stored with it, and :func:`attempt_policy` when it runs, for the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from gotasks_py.task import Task
 
 MAX_NAME: Final = 200
 SHORTEST_LEASE: Final = timedelta(milliseconds=100)
-_LONGEST_LEASE: Final = timedelta(days=365)
+LONGEST: Final = timedelta(days=365)
 MAX_TAGS: Final = 100
 MAX_ATTEMPTS: Final = 1_000_000_000
 _PRIORITIES: Final = range(-(2**31), 2**31)
@@ -259,13 +260,27 @@ def check_duration(
         raise ConfigurationError(msg)
 
 
+def seconds_of(what: str, value: object) -> float:
+    """Read a span that may be given in seconds; what is below zero counts as zero.
+
+    Raises:
+        ConfigurationError: neither a timedelta nor a number.
+    """
+    if isinstance(value, timedelta):
+        return max(0.0, value.total_seconds())
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        msg = f"{what} must be a timedelta or a number of seconds, not {value!r}"
+        raise ConfigurationError(msg)
+    return max(0.0, float(value))
+
+
 def check_lease(what: str, value: object, *, minimum: timedelta = SHORTEST_LEASE) -> None:
     """Refuse a length that no lease can have.
 
     Raises:
         ConfigurationError: not a timedelta between ``minimum`` and a year.
     """
-    check_duration(what, value, minimum=minimum, maximum=_LONGEST_LEASE)
+    check_duration(what, value, minimum=minimum, maximum=LONGEST)
 
 
 def check_count(what: str, value: object) -> None:
@@ -290,7 +305,7 @@ def _check_attempts(value: int | None) -> None:
 
 def _check_timeout(value: timedelta | None) -> None:
     if value is not None:
-        check_duration("timeout", value, minimum=timedelta(milliseconds=1))
+        check_duration("timeout", value, minimum=timedelta(milliseconds=1), maximum=LONGEST)
 
 
 def _check_callable(backoff: object) -> None:

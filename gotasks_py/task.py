@@ -6,6 +6,7 @@ field of the wrong kind reads as if it were absent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -40,7 +41,7 @@ class AttemptError:
 
     ``kind`` is the name of the exception class, or what the engine found:
     ``timeout``, ``lease_expired``, ``interrupted``, ``rejected``, ``retry``, ``expired``,
-    ``invalid_payload``, ``unstorable_result``.
+    ``invalid_payload``, ``unstorable_result``, ``unreadable``.
     """
 
     at: datetime
@@ -173,8 +174,10 @@ class _Reader:
 
     def number(self, name: str) -> int:
         value = self._document.get(name)
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return int(value) if is_number else 0  # type: ignore[call-overload]  # narrowed above
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return 0
+        # Shells write whole numbers as doubles.
+        return int(value) if math.isfinite(value) else 0
 
     def many(self, name: str) -> Sequence[object]:
         return self.one(list, name) or []
@@ -184,7 +187,10 @@ class _Reader:
 
     def milliseconds(self, name: str) -> timedelta | None:
         value = self.number(name)
-        return timedelta(milliseconds=value) if value > 0 else None
+        try:
+            return timedelta(milliseconds=value) if value > 0 else None
+        except OverflowError:
+            return None
 
     def status(self) -> Status:
         value = self.one(str, "status")

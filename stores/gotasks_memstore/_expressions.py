@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
@@ -119,7 +120,9 @@ def _number(expression: Number | Sum, document: TaskDocument) -> int:
     if isinstance(expression, Sum):
         return max(0, _number(expression.number, document) + expression.plus)
     value = field(document, expression.path)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if math.isfinite(value) else 0
 
 
 def _whole_milliseconds(span: timedelta) -> timedelta:

@@ -33,6 +33,7 @@ Document: TypeAlias = dict[str, object]
 # Motor's client is known by its shape: Motor itself is an optional dependency.
 Client: TypeAlias = "AsyncMongoClient[Any] | AsyncIOMotorClient[Any]"
 
+_LONGEST_WAIT: Final = timedelta(minutes=1)
 _DRIVER_NAME: Final = "gotasks_py"
 # Whatever a URI or another program wrote: majority, from the primary, and dates and text
 # that a hand has spoilt read as something instead of failing the query.
@@ -94,7 +95,7 @@ class Connection:
         self, timeout: timedelta
     ) -> tuple[MongoClient[Document], Collection[Document]] | None:
         """Open a blocking client beside this one; ``None`` if that cannot be done."""
-        limit = max(1, round(timeout / timedelta(milliseconds=1)))
+        limit = max(1, round(min(timeout, _LONGEST_WAIT) / timedelta(milliseconds=1)))
         limits: dict[str, Any] = {
             "serverSelectionTimeoutMS": limit,
             "connectTimeoutMS": limit,

@@ -88,8 +88,10 @@ def _number(expression: Number | Sum) -> object:
     if isinstance(expression, Sum):
         return {"$max": [0, {"$add": [_number(expression.number), expression.plus]}]}
     field = f"${expression.path}"
-    # Only int and long: what else a hand could have written would fail $add for every claim.
-    return {"$cond": [{"$in": [{"$type": field}, ["int", "long"]]}, field, 0]}
+    # What else a hand could have written would fail $add, and so every claim.
+    is_number = {"$in": [{"$type": field}, ["int", "long", "double"]]}
+    whole = {"$convert": {"input": field, "to": "long", "onError": 0, "onNull": 0}}
+    return {"$cond": [is_number, whole, 0]}
 
 
 def _text(piece: str | Field) -> object:

@@ -89,7 +89,8 @@ class MongoStore:
             ConfigurationError: the URI cannot be read, or the server is older than 5.0.
             StoreUnavailableError: no server answered within the URI's
                 ``serverSelectionTimeoutMS`` or ``operation_timeout``.
-            StorePermissionError: the login was refused, or the user may not write.
+            StorePermissionError: the login was refused, or the user may not do what opening
+                takes; a user who may read but not write is refused at the first write.
         """
         store = cls(
             uri, database=database, namespace=namespace, operation_timeout=operation_timeout
