@@ -14,7 +14,9 @@ from gotasks_py import ConfigurationError, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.backoff import MAX_DELAY, bounded, from_document, to_document
 
 spans = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=1000))
-milliseconds = st.integers(0, MAX_DELAY // timedelta(milliseconds=1)).map(lambda number: timedelta(milliseconds=number))
+milliseconds = st.integers(0, MAX_DELAY // timedelta(milliseconds=1)).map(
+    lambda number: timedelta(milliseconds=number)
+)
 jitters = st.floats(0, 1)
 factors = st.floats(1, 1e12)
 attempts = st.integers(-5, 10**9)
