@@ -30,10 +30,20 @@ SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 
-_TIMES = (
-    "run_at due_at reap_at lease.until lease.due_at expires_at created_at updated_at "
-    "started_at finished_at retry_until cancel_requested_at"
-).split()
+_TIMES = [
+    "run_at",
+    "due_at",
+    "reap_at",
+    "lease.until",
+    "lease.due_at",
+    "expires_at",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "finished_at",
+    "retry_until",
+    "cancel_requested_at",
+]
 _AWARE: CodecOptions[dict[str, Any]] = CodecOptions(
     tz_aware=True, tzinfo=UTC, datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )

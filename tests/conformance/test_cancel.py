@@ -92,7 +92,8 @@ async def test_a_renewal_keeps_an_asked_task_from_the_reaper_and_tells_of_it(lab
 
     renewed = await lab.store.renew([a_renewal(task, HOUR)])
 
-    assert (renewed.lost, renewed.cancelled) == (frozenset(), {token_of(task)})
+    assert renewed.lost == frozenset()
+    assert renewed.cancelled == {token_of(task)}
     lab.pass_time(HOUR - MINUTE)
     assert await lab.store.reap(10) == []
     assert await lab.claim() is None

@@ -82,9 +82,9 @@ async def test_the_order_holds_across_types(lab: Lab) -> None:
         await lab.enqueue(type=f"t{number % 3}", due_at=now - MINUTE + number * SECOND)
         for number in range(9)
     ]
-    request = {"types": ("t2", "t0", "t1")}
+    types = ("t2", "t0", "t1")
 
-    taken = [task.id for _ in ids if (task := await lab.claim(**request)) is not None]
+    taken = [task.id for _ in ids if (task := await lab.claim(types=types)) is not None]
 
     assert taken == ids
 

@@ -40,11 +40,34 @@ SPOILT: list[object] = [
     Regex("x"),
     DatetimeMS(2**60),
 ]
-FIELDS = (
-    "priority run_at status attempts max_attempts interruptions errors errors_dropped lease "
-    "payload result progress tags metadata timeout_ms backoff retry_until cancel_requested_at "
-    "created_at updated_at started_at finished_at settle_token released_key ttl_ms surprise"
-).split()
+FIELDS = [
+    "priority",
+    "run_at",
+    "status",
+    "attempts",
+    "max_attempts",
+    "interruptions",
+    "errors",
+    "errors_dropped",
+    "lease",
+    "payload",
+    "result",
+    "progress",
+    "tags",
+    "metadata",
+    "timeout_ms",
+    "backoff",
+    "retry_until",
+    "cancel_requested_at",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "finished_at",
+    "settle_token",
+    "released_key",
+    "ttl_ms",
+    "surprise",
+]
 BEHIND_ALL_DATES = {("finished_at", kind) for kind in (MaxKey, Regex, DatetimeMS)}
 FAILURE = Failure(1, "worker", "E", "no")
 

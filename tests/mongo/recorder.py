@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ class Recorder(CommandListener):
         pass
 
     @contextmanager
-    def recording(self) -> Iterator[list[dict[str, Any]]]:
+    def recording(self) -> Generator[list[dict[str, Any]]]:
         """Collect what is sent in the block alone."""
         self.sent = []
         yield self.sent
@@ -57,7 +57,7 @@ class Recorded:
 @asynccontextmanager
 async def recorded_lab(
     uri: str, collection: RawCollection, **settings: Any
-) -> AsyncIterator[Recorded]:
+) -> AsyncGenerator[Recorded]:
     recorder = Recorder()
     settings.setdefault("appname", uuid.uuid4().hex)
     async with AsyncMongoClient[Any](uri, event_listeners=[recorder], **settings) as client:

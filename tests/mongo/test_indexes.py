@@ -110,7 +110,7 @@ async def test_many_may_put_the_lifetime_right_at_once(mongodb: str, tasks: RawC
         ("ttl", [("expires_at", 1)], {"expireAfterSeconds": 5}, "None", "'expires_at'"),
     ],
 )
-async def test_another_index_of_the_name_is_refused_with_both_meanings(  # noqa: PLR0917
+async def test_another_index_of_the_name_is_refused_with_both_meanings(
     mongodb: str,
     tasks: RawCollection,
     name: str,

@@ -302,7 +302,7 @@ async def test_a_client_that_the_user_closed_is_a_typed_error(mongodb: str, name
     await store.open()
     await client.close()
 
-    with pytest.raises(GotasksError, match="(?i)close"):
+    with pytest.raises(GotasksError, match=r"(?i)close"):
         await store.get(store.new_id())
 
 
