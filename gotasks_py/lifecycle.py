@@ -266,7 +266,7 @@ def requeued(*, fresh_lifetime: bool) -> Patch:
             "attempts": Value(0),
             "run_at": NOW,
             "due_at": NOW,
-            "unique_key": Field("released_key"),
+            "unique_key": If(Has("released_key"), Field("released_key"), REMOVED),
             "released_key": REMOVED,
             "result": REMOVED,
             "progress": REMOVED,

@@ -8,9 +8,6 @@ from typing import Final
 
 from bson.errors import BSONError
 from pymongo.errors import (
-    ConfigurationError as DriverConfigurationError,
-)
-from pymongo.errors import (
     BulkWriteError,
     ConnectionFailure,
     ExecutionTimeout,
@@ -19,6 +16,9 @@ from pymongo.errors import (
     OperationFailure,
     PyMongoError,
     WriteConcernError,
+)
+from pymongo.errors import (
+    ConfigurationError as DriverConfigurationError,
 )
 
 from gotasks_py.errors import (
