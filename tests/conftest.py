@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -91,7 +91,7 @@ def store(lab: Lab) -> Store:
 
 
 @asynccontextmanager
-async def a_lab(request: pytest.FixtureRequest, kind: str) -> AsyncIterator[Lab]:
+async def a_lab(request: pytest.FixtureRequest, kind: str) -> AsyncGenerator[Lab]:
     if kind == "memstore":
         clock = ManualClock()
         memory = MemStore(clock=clock)
@@ -107,7 +107,7 @@ async def a_lab(request: pytest.FixtureRequest, kind: str) -> AsyncIterator[Lab]
 
 
 @asynccontextmanager
-async def a_client(kind: str, uri: str) -> AsyncIterator[Any]:
+async def a_client(kind: str, uri: str) -> AsyncGenerator[Any]:
     if kind == "mongostore-motor":
         motor = AsyncIOMotorClient[Any](uri)
         yield motor
