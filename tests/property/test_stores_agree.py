@@ -48,7 +48,9 @@ LEASE = timedelta(minutes=10)
 # No multiple of a step is a multiple of a lease: nothing falls due while it is looked at.
 STEP = timedelta(minutes=6, seconds=10)
 
-numbers: st.SearchStrategy[object] = st.sampled_from([0, 1, 2, 3, 20, -1, 2**31, 1.5, True, None, "1", [], {"a": 1}])
+numbers: st.SearchStrategy[object] = st.sampled_from(
+    [0, 1, 2, 3, 20, -1, 2**31, 1.5, True, None, "1", [], {"a": 1}]
+)
 texts = st.sampled_from(["", "w", "$lease.token", "$$NOW", "a.b", "pending", "running"])
 times = st.sampled_from([START, START - LEASE, datetime(9999, 12, 31, tzinfo=UTC)])
 values: st.SearchStrategy[object] = (
