@@ -40,6 +40,8 @@ async def test_what_concerns_one_manager_alone_is_not_compared(lab: Lab) -> None
 
     await lab.store.register_queue(QueuePolicy("q", weight=5, workers=3))
 
+    assert "weight" not in (await lab.store.queues())["q"]
+
 
 async def test_another_declaration_is_refused_with_both_values_of_each_field(lab: Lab) -> None:
     await lab.store.register_queue(POLICY)
@@ -73,6 +75,8 @@ async def test_no_lifetime_and_a_lifetime_of_zero_are_the_same(lab: Lab) -> None
 
     await lab.store.register_queue(QueuePolicy("q", ttl=timedelta(0)))
 
+    assert (await lab.store.queues())["q"]["ttl_ms"] is None
+
 
 async def test_a_policy_is_changed_on_purpose(lab: Lab) -> None:
     await lab.store.register_queue(POLICY)
@@ -90,6 +94,8 @@ async def test_a_policy_can_be_set_before_any_declaration(lab: Lab) -> None:
     await lab.store.set_queue_policy(POLICY)
 
     await lab.store.register_queue(POLICY)
+
+    assert await lab.store.queues() == {"emails": POLICY.registered()}
 
 
 async def test_queues_are_told_apart_by_their_exact_name(lab: Lab) -> None:

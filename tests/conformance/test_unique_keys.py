@@ -34,14 +34,19 @@ async def test_a_second_task_with_the_key_is_refused_and_not_stored(lab: Lab) ->
 
 
 async def test_tasks_without_a_key_do_not_collide(lab: Lab) -> None:
-    await lab.enqueue()
-    await lab.enqueue()
+    first, second = await lab.enqueue(), await lab.enqueue()
+
+    assert (await lab.get(first)).id != (await lab.get(second)).id
 
 
 async def test_keys_of_different_queues_do_not_collide(lab: Lab) -> None:
-    await lab.enqueue(unique_key="k")
-    await lab.enqueue(unique_key="k", queue="other")
-    await lab.enqueue(unique_key="K")
+    ids = [
+        await lab.enqueue(unique_key="k"),
+        await lab.enqueue(unique_key="k", queue="other"),
+        await lab.enqueue(unique_key="K"),
+    ]
+
+    assert [(await lab.get(each)).unique_key for each in ids] == ["k", "k", "K"]
 
 
 async def test_a_key_is_held_while_the_task_is_active(lab: Lab) -> None:
