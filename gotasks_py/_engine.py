@@ -22,12 +22,20 @@ from gotasks_py._scheduling import QueueOrder, Source
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._worker import Worker
-from gotasks_py.errors import StoreError
+from gotasks_py.errors import ConfigurationError, StoreError
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import HookCaller, Middleware
 from gotasks_py.lifecycle import released
-from gotasks_py.policy import Defaults, QueuePolicy
+from gotasks_py.policy import (
+    LONGEST,
+    Defaults,
+    QueuePolicy,
+    check_count,
+    check_duration,
+    check_lease,
+    check_name,
+)
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
 
@@ -37,6 +45,7 @@ _LAST_WRITES: Final = timedelta(seconds=5)
 """How long a stop waits, after it cancelled the handlers, for their outcomes to be written."""
 
 _SILENT_POLLS: Final = 3
+_SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,19 @@ class EngineConfig:
     heartbeat: bool
     janitor: JanitorConfig | None
     result_limit: int
+
+    def __post_init__(self) -> None:
+        check_name("manager name", self.name)
+        check_count("workers", self.workers)
+        if self.heartbeat:
+            check_lease("lease", self.lease)
+        else:
+            check_lease("lease without heartbeat", self.lease, minimum=_SHORTEST_BARE_LEASE)
+        shortest = timedelta(milliseconds=1)
+        check_duration("fallback_poll", self.poll, minimum=shortest, maximum=LONGEST)
+        if self.order not in {"weighted", "strict"}:
+            msg = f"order must be 'weighted' or 'strict', not {self.order!r}"
+            raise ConfigurationError(msg)
 
 
 class Engine:

@@ -28,9 +28,6 @@ from gotasks_py.policy import (
     QueuePolicy,
     TypePolicy,
     check_count,
-    check_duration,
-    check_lease,
-    check_name,
     seconds_of,
 )
 from gotasks_py.store import Store
@@ -44,7 +41,6 @@ R = TypeVar("R")
 _MIB: Final = 1024 * 1024
 # A MongoDB document holds 16 MiB; payload, result and bookkeeping share it.
 _LARGEST: Final = 12 * _MIB
-_SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
 _NO_GRACE: Final = timedelta(0)
 _GRACE: Final = timedelta(seconds=30)
 
@@ -100,22 +96,20 @@ class Manager(Client):
         payload_limit: int = 8 * _MIB,
         result_limit: int = 4 * _MIB,
     ) -> None:
-        check_name("manager name", name)
-        check_count("workers", workers)
-        if heartbeat:
-            check_lease("lease", lease)
-        else:
-            check_lease("lease without heartbeat", lease, minimum=_SHORTEST_BARE_LEASE)
-        shortest = timedelta(milliseconds=1)
-        check_duration("fallback_poll", fallback_poll, minimum=shortest, maximum=LONGEST)
         _check_parts(hooks, middleware, janitor)
         _check_limits(payload_limit, result_limit)
-        if order not in {"weighted", "strict"}:
-            msg = f"order must be 'weighted' or 'strict', not {order!r}"
-            raise ConfigurationError(msg)
-        self._defaults = Defaults(
-            max_attempts=max_attempts, timeout=timeout, backoff=backoff or Exponential()
+        self._config = EngineConfig(
+            name=name,
+            workers=workers,
+            lease=lease,
+            poll=fallback_poll,
+            order=order,
+            heartbeat=heartbeat,
+            janitor=janitor,
+            result_limit=result_limit,
         )
+        chosen = Exponential() if backoff is None else backoff
+        self._defaults = Defaults(max_attempts=max_attempts, timeout=timeout, backoff=chosen)
         self._hooks = HookCaller([hooks] if isinstance(hooks, Hooks) else hooks)
         self._registry = Registry()
         super().__init__(
@@ -127,16 +121,6 @@ class Manager(Client):
             payload_limit=payload_limit,
         )
         self._middleware = tuple(middleware)
-        self._config = EngineConfig(
-            name=name,
-            workers=workers,
-            lease=lease,
-            poll=fallback_poll,
-            order=order,
-            heartbeat=heartbeat,
-            janitor=janitor,
-            result_limit=result_limit,
-        )
         self._engine: Engine | None = None
         self._is_starting = False
 

@@ -241,6 +241,7 @@ async def test_stopping_twice_and_at_once_is_harmless(store: FaultyStore) -> Non
         for _ in range(3):
             group.start_soon(slow.manager.stop)
     await slow.manager.stop()
+    assert not slow.manager.health().is_running
 
 
 async def test_a_manager_starts_again_under_another_id(store: FaultyStore) -> None:
