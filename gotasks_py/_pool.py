@@ -112,7 +112,7 @@ class Pool:
 
     async def wait(self) -> None:
         """Wait until there may be work."""
-        if self.is_stopping or any(not source.is_dry for source in self.sources):
+        if self.is_stopping or any(source.is_open for source in self.sources):
             return
         event = anyio.Event()
         self._waiting.append(event)
@@ -167,7 +167,7 @@ class Pool:
         now = self._store.clock.monotonic()
         due = [each for each in self.sources if each.is_dry and each.probe_at <= now]
         for source in due:
-            source.nudge()
+            source.poll()
         if due:
             self.wake_one()
 
@@ -191,6 +191,7 @@ class Pool:
         )
         sent = _Sent(request, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
+        source.claim_begins()
         try:
             task = await self._store.claim(request)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
@@ -199,6 +200,7 @@ class Pool:
             raise
         finally:
             self._in_flight.discard(sent)
+            source.claim_ended()
         self._succeeded()
         if task is None:
             source.ran_dry(epoch, self._store.clock.monotonic(), self._jittered_poll())

@@ -29,13 +29,35 @@ class Source:
     credit: int = 0
     epoch: int = 0
     is_dry: bool = False
+    is_polled: bool = False
+    """Whether it is open for a look that is due, not because work has come."""
+    is_probed: bool = False
+    """Whether one worker is having that look; the others need not."""
     probe_at: float = -math.inf
     _timers: list[float] = field(default_factory=list)
 
     def nudge(self) -> None:
         """Work may have come."""
         self.epoch += 1
-        self.is_dry = False
+        self.is_dry = self.is_polled = self.is_probed = False
+
+    def poll(self) -> None:
+        """Let one worker have a look."""
+        self.nudge()
+        self.is_polled = True
+
+    def claim_begins(self) -> None:
+        """Keep the others away if this claim is the look that is due."""
+        self.is_probed, self.is_polled = self.is_polled, False
+
+    def claim_ended(self) -> None:
+        """Let the others in again."""
+        self.is_probed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a worker that is free should claim here."""
+        return not self.is_dry and not self.is_probed
 
     def expect(self, at: float) -> None:
         """Work becomes due at this monotonic time."""
@@ -72,9 +94,7 @@ class Scheduler:
         """Yield the sources to try, best first, until one has work."""
         tried: set[int] = set()
         while True:
-            open_sources = [
-                each for each in self.sources if not each.is_dry and id(each) not in tried
-            ]
+            open_sources = [each for each in self.sources if each.is_open and id(each) not in tried]
             if not open_sources:
                 return
             chosen = open_sources[0] if self._order == "strict" else _heaviest(open_sources)
