@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     unknown = sorted(set(options.names) - set(BENCHMARKS))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
-    logging.getLogger("gotasks_py").setLevel(logging.ERROR)
     with mongodb_uri() as uri:
         asyncio.run(_run(uri, options.names or list(BENCHMARKS), quick=options.quick))
 
@@ -50,4 +49,5 @@ async def _run(uri: str, names: Sequence[str], *, quick: bool) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("gotasks_py").setLevel(logging.ERROR)
     main()
