@@ -112,18 +112,16 @@ async def test_no_types_claim_nothing(lab: Lab) -> None:
     assert await lab.claim(types=()) is None
 
 
-@pytest.mark.parametrize(
-    "name", ["a/b", "ü", "a.b", "..", "__proto__", "a b", "%2F", "🦀", "a$b", "x" * 200]
-)
-async def test_any_legal_name_works(lab: Lab, name: str) -> None:
-    task_id = await lab.enqueue(queue=name, type=name, unique_key=name)
+async def test_any_legal_name_works(lab: Lab) -> None:
+    for name in ("a/b", "ü", "a.b", "..", "__proto__", "a b", "%2F", "🦀", "a$b", "x" * 200):
+        task_id = await lab.enqueue(queue=name, type=name, unique_key=name)
 
-    task = await lab.claim(queue=name, types=(name,), owner=name)
+        task = await lab.claim(queue=name, types=(name,), owner=name)
 
-    assert task is not None
-    assert (task.id, task.queue, task.type, task.unique_key) == (task_id, name, name, name)
-    assert task.lease is not None
-    assert task.lease.owner == name
+        assert task is not None
+        assert (task.id, task.queue, task.type, task.unique_key) == (task_id, name, name, name)
+        assert task.lease is not None
+        assert task.lease.owner == name
 
 
 async def test_each_claim_bears_its_own_token(lab: Lab) -> None:
