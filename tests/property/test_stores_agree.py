@@ -305,8 +305,7 @@ async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) 
 
 @pytest.mark.xfail(
     strict=False,
-    reason="time passes by moving stored times into the past, below the low-water mark of claims, "
-    "so for a tenth of a second the server's order may differ; the mark needs a hand of its own",
+    reason="OPEN: the stores differ. A bounded claim may pass over a priority without a mark for 0.1 s",
 )
 @settings(thorough, max_examples=25)
 @given(life=st.lists(operations, min_size=5, max_size=30))
