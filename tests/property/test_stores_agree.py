@@ -305,7 +305,7 @@ async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) 
 
 @pytest.mark.xfail(
     strict=False,
-    reason="OPEN: the stores differ. A bounded claim may pass over a priority without a mark for 0.1 s",
+    reason="OPEN: the stores differ: a bounded claim may pass over an unmarked priority for 0.1 s",
 )
 @settings(thorough, max_examples=25)
 @given(life=st.lists(operations, min_size=5, max_size=30))
