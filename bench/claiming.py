@@ -36,16 +36,17 @@ class RawClaimer:
 
     async def claim(self) -> Document | None:
         """Take the next task, from the low-water mark on where there are marks."""
-        bound = None if self._marks is None else self._marks.bound(self._request)
-        if bound is None:
-            taken = await self._take(filters.due(self._request))
-        else:
-            taken = await self._take(filters.due_from(self._request, *bound))
-            if taken is None:
-                bound, taken = None, await self._take(filters.due(self._request))
-        if self._marks is not None:
-            task = None if taken is None else Task.from_document(taken)
-            self._marks.note(self._request, task, bounded=bound is not None)
+        if self._marks is None:
+            return await self._take(filters.due(self._request))
+        with self._marks.look(self._request) as look:
+            if look.bound is None:
+                taken = await self._take(filters.due(self._request))
+            else:
+                taken = await self._take(filters.due_from(self._request, *look.bound))
+                if taken is None:
+                    look.bound = None
+                    taken = await self._take(filters.due(self._request))
+            look.found = None if taken is None else Task.from_document(taken)
         return taken
 
     async def settle(self, document: Document) -> None:

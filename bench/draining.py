@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from time import monotonic, perf_counter
 
 from bench.claiming import RawClaimer
@@ -64,7 +65,7 @@ async def _drained(store: MongoStore, workers: int, number: int) -> float:
 
 
 async def _drained_raw(tasks: Collection, workers: int) -> float:
-    marks = LowWater(monotonic)
+    marks = LowWater(monotonic, lambda: datetime.now(UTC))
 
     async def work(owner: str) -> None:
         claimer = RawClaimer(tasks, owner, marks)

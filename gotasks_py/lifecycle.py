@@ -78,6 +78,12 @@ class Patch:
         mark = self.changes.get("settle_token")
         return mark.value if isinstance(mark, Value) else None
 
+    @property
+    def due_in(self) -> timedelta | None:
+        """When the task may be claimed again; ``None`` if that depends on the document."""
+        due_at = self.changes.get("due_at")
+        return due_at.plus if isinstance(due_at, Now) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

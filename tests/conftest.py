@@ -103,7 +103,7 @@ async def a_lab(request: pytest.FixtureRequest, kind: str) -> AsyncGenerator[Lab
     async with a_client(kind, uri) as client:
         store = MongoStore(client, database=collection.database.name, namespace=namespace)
         await store.open()
-        yield Lab(store, MongoHand(collection), kind)
+        yield Lab(store, MongoHand(collection, store), kind)
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from gotasks_memstore import MemStore
+from gotasks_mongostore import MongoStore
 from gotasks_py.clock import truncated
 from gotasks_py.lifecycle import enqueued
 from gotasks_py.store import ClaimRequest, Renewal, Store, TaskDocument
@@ -97,8 +98,9 @@ class MemHand:
 class MongoHand:
     """Reaches into the collection over a connection of its own."""
 
-    def __init__(self, collection: RawCollection) -> None:
+    def __init__(self, collection: RawCollection, store: MongoStore) -> None:
         self.collection = collection.with_options(codec_options=_AWARE)
+        self._low_water = store._low_water  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def write(self, document: TaskDocument) -> None:
         self.collection.replace_one({"_id": document["_id"]}, document, upsert=True)
@@ -111,6 +113,8 @@ class MongoHand:
         for path in _TIMES:
             earlier = {"$subtract": [f"${path}", milliseconds]}
             self.collection.update_many({path: {"$type": "date"}}, [{"$set": {path: earlier}}])
+        # Where the last claims were has moved as well.
+        self._low_water._lanes.clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def raw_collection(client: MongoClient[dict[str, Any]], namespace: str) -> RawCollection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import pymongo
@@ -72,7 +72,7 @@ class MongoStore:
         self._connection = Connection(client, database, namespace)
         self._timeout_seconds = operation_timeout.total_seconds()
         self._server_clock = ServerClock()
-        self._low_water = LowWater(self._server_clock.monotonic)
+        self._low_water = LowWater(self._server_clock.monotonic, self._server_clock.now)
 
     @classmethod
     async def connect(
@@ -156,12 +156,15 @@ class MongoStore:
         with self._operation("insert the task", task_id=document["_id"]) as here:
             check_session(session, here.database.client)
             await _inserts.insert(here.tasks, document, session)
+        self._note(document)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         if not documents:  # which the driver refuses
             return {}
         with self._operation("insert tasks") as here:
             refused, unclear = await _inserts.insert_many(here.tasks, documents)
+        for document in documents:
+            self._note(document)
         if unclear is None:
             return refused
         stored: frozenset[TaskId] = frozenset()
@@ -173,13 +176,12 @@ class MongoStore:
     async def claim(self, request: ClaimRequest) -> Task | None:
         if self._server_clock.is_stale:
             await self.open()
-        bound = self._low_water.bound(request)
-        task = await self._take(request, bound)
-        if task is None and bound is not None:
-            bound = None
-            task = await self._take(request, bound)
-        self._low_water.note(request, task, bounded=bound is not None)
-        return task
+        with self._low_water.look(request) as look:
+            look.found = await self._take(request, look.bound)
+            if look.found is None and look.bound is not None:
+                look.bound = None
+                look.found = await self._take(request, None)
+        return look.found
 
     async def find_claimed(self, request: ClaimRequest) -> Task | None:
         for condition, hint in filters.claimed_under(request, self._server_clock.now()):
@@ -194,12 +196,15 @@ class MongoStore:
             result = await here.tasks.update_one(
                 filters.held_for(ref, patch), render(patch), hint="_id_", session=session
             )
+            is_ours = bool(result.matched_count)
             # Inside a transaction nothing is sent twice.
-            if result.matched_count or patch.settle_token is None or session is not None:
-                return bool(result.matched_count)
-            return (
-                await here.tasks.find_one(filters.settled_by(ref, patch), _PROJECT_ID) is not None
-            )
+            if not is_ours and patch.settle_token is not None and session is None:
+                ours = filters.settled_by(ref, patch)
+                is_ours = await here.tasks.find_one(ours, _PROJECT_ID) is not None
+        if is_ours and patch.due_in is not None:
+            due_at = self._server_clock.now() + patch.due_in
+            self._low_water.wrote(ref.queue, ref.lane, None, due_at)
+        return is_ours
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._operation("look at a lease") as here:
@@ -231,7 +236,10 @@ class MongoStore:
             if isinstance(error.__cause__, DuplicateKeyError):
                 await self._raise_duplicate(task_id)
             raise
-        return None if changed is None else Task.from_document(changed)
+        if changed is None:
+            return None
+        self._note(changed)
+        return Task.from_document(changed)
 
     async def delete(self, task_id: TaskId) -> bool:
         with self._operation("delete a task") as here:
@@ -294,6 +302,19 @@ class MongoStore:
         with self._operation("look up the unique key") as here:
             holder = await _inserts.holder_of(here.tasks, wanted)
         raise DuplicateTaskError(task.queue, task.unique_key, holder)
+
+    def _note(self, document: TaskDocument) -> None:
+        """Tell the low-water mark of a task that may lie elsewhere than where claims look."""
+        match document:
+            case {
+                "queue": str(queue),
+                "lane": int(lane),
+                "priority": int(priority),
+                "due_at": datetime() as due_at,
+            }:
+                self._low_water.wrote(queue, lane, priority, due_at)
+            case _:
+                pass  # it is not due, or somebody has spoiled it by hand
 
     @contextmanager
     def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:

@@ -7,15 +7,23 @@ from datetime import timedelta
 import anyio
 import pytest
 
+from gotasks_py import lifecycle
+from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, TaskId
-from tests.lab import HOUR, MINUTE, SECOND, Lab, a_claim, token_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, ManualClock, a_claim, ref_of, token_of
 
 pytestmark = pytest.mark.anyio
 
+FAILURE = Failure(1, "worker", "ValueError", "no")
+
 
 async def claim_all(lab: Lab) -> list[TaskId]:
+    return await claim_some(lab, 10_000)
+
+
+async def claim_some(lab: Lab, number: int) -> list[TaskId]:
     taken: list[TaskId] = []
-    while (task := await lab.claim()) is not None:
+    while len(taken) < number and (task := await lab.claim()) is not None:
         taken.append(task.id)
     return taken
 
@@ -240,7 +248,7 @@ async def test_a_claim_that_is_over_is_not_found(lab: Lab) -> None:
     assert await lab.store.find_claimed(request) is None
 
 
-async def test_new_work_of_every_kind_is_found_while_others_are_claimed(lab: Lab) -> None:
+async def test_new_work_of_every_kind_is_claimed_in_order_while_others_are(lab: Lab) -> None:
     """Whatever a store remembers of the head of a queue, it overlooks nothing."""
     now = lab.store.clock.now()
     await lab.store.insert_many([lab.a_task(priority=5) for _ in range(3)])
@@ -252,6 +260,38 @@ async def test_new_work_of_every_kind_is_found_while_others_are_claimed(lab: Lab
 
     taken = await claim_all(lab)
 
-    assert set(taken) >= {older, lower, higher}
     assert len(taken) == 4
-    assert taken.index(lower) > taken.index(higher)
+    assert taken[:2] == [higher, older]
+    assert taken[3] == lower
+
+
+async def test_urgent_work_that_comes_back_goes_first(lab: Lab) -> None:
+    """Whether it was requeued, handed back, or claimed before anything else was."""
+    dead, handed_back = await lab.claimed(priority=9), await lab.claimed(priority=8)
+    await lab.store.settle(ref_of(dead), lifecycle.died(token_of(dead), FAILURE))
+    await lab.store.insert_many([lab.a_task() for _ in range(6)])
+    assert await lab.claim() is not None
+    assert await lab.claim() is not None
+
+    await lab.store.transition(dead.id, lifecycle.requeued(fresh_lifetime=True))
+    first = await claim_some(lab, 1)
+    assert await lab.claim() is not None
+    await lab.store.settle(ref_of(handed_back), lifecycle.released(token_of(handed_back)))
+    second = await claim_some(lab, 1)
+
+    assert (first, second) == ([dead.id], [handed_back.id])
+
+
+async def test_urgent_work_goes_first_once_its_time_has_come(lab: Lab) -> None:
+    then = lab.store.clock.now() + timedelta(milliseconds=300)
+    urgent = await lab.enqueue(priority=9, run_at=then, due_at=then)
+    await lab.store.insert_many([lab.a_task() for _ in range(1_000)])
+
+    taken: list[TaskId] = []
+    while lab.store.clock.now() <= then:
+        taken += await claim_some(lab, 1)
+        if isinstance(lab.store.clock, ManualClock):
+            lab.pass_time(timedelta(milliseconds=100))
+    taken += await claim_some(lab, 1)
+
+    assert urgent in taken

@@ -63,7 +63,7 @@ async def recorded_lab(
     async with AsyncMongoClient[Any](uri, event_listeners=[recorder], **settings) as client:
         store = MongoStore(client, database=collection.database.name, namespace=collection.name)
         await store.open()
-        yield Recorded(Lab(store, MongoHand(collection), "mongostore"), recorder)
+        yield Recorded(Lab(store, MongoHand(collection, store), "mongostore"), recorder)
 
 
 def explainable(command: Mapping[str, Any]) -> dict[str, Any]:

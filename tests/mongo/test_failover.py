@@ -51,7 +51,7 @@ async def lab(
             operation_timeout=timedelta(seconds=6),
         )
         await store.open()
-        yield Lab(store, MongoHand(collection), "mongostore")
+        yield Lab(store, MongoHand(collection, store), "mongostore")
 
 
 @pytest.fixture
