@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 import anyio
@@ -15,7 +14,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.mongo, pytest.mark.timeout(180)]
 
 CLAIMS = 20_000
 MEASURED = 2_000
-CHUNK = 250
+CHUNK = 100
 CLAIMERS = 8
 
 
@@ -47,7 +46,7 @@ async def claim(lab: Lab, number: int, claimers: int = 1) -> None:
 
 
 async def measured(lab: Lab, client: MongoClient[dict[str, Any]]) -> dict[str, float]:
-    """Tell the median work of a claim: the server's own housekeeping comes in bursts.
+    """Tell the work of a claim where the server's own housekeeping added least to it.
 
     One claim at a time: those that collide search again, now more often and now less.
     """
@@ -57,7 +56,7 @@ async def measured(lab: Lab, client: MongoClient[dict[str, Any]]) -> dict[str, f
         await claim(lab, CHUNK)
         after = work_of(client)
         chunks.append({name: (after[name] - before[name]) / CHUNK for name in after})
-    return {name: median(chunk[name] for chunk in chunks) for name in chunks[0]}
+    return {name: min(chunk[name] for chunk in chunks) for name in chunks[0]}
 
 
 async def test_claims_do_not_decay_over_twenty_thousand(
