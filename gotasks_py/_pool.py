@@ -269,4 +269,6 @@ def running_for(claimed: Claimed, lease: timedelta) -> Running:
 
 def _claimed(task: Task, sent: _Sent) -> Claimed:
     request = sent.request
-    return Claimed(task, request.token, sent.at, sent.source.queue, request.lane)
+    # Named in the claim, or else a hand has spoilt the document.
+    lane = task.lane if task.lane in request.lanes else request.lanes[0]
+    return Claimed(task, request.token, sent.at, sent.source.queue, lane)

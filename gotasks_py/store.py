@@ -38,14 +38,17 @@ TaskDocument: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """Who claims what: one lane of one queue, and the types that have a handler."""
+    """Who claims what: lanes of one queue, and the types that have a handler.
+
+    The order of claims holds over all the lanes that one claim names.
+    """
 
     queue: str
     types: tuple[str, ...]
     token: str
     owner: str
     lease: timedelta
-    lane: int = 0
+    lanes: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,9 +188,9 @@ def a_claim(
     token: str | None = None,
     owner: str = "worker",
     lease: timedelta = MINUTE,
-    lane: int = 0,
+    lanes: tuple[int, ...] = (0,),
 ) -> ClaimRequest:
-    return ClaimRequest(queue, types, token or uuid.uuid4().hex, owner, lease, lane)
+    return ClaimRequest(queue, types, token or uuid.uuid4().hex, owner, lease, lanes)
 
 
 def ref_of(task: Task) -> LeaseRef:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import product
 
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import TaskId
@@ -48,9 +49,11 @@ class Documents:
             del self._holders[_key(document)]
         return True
 
-    def claimable(self, queue: str, lane: int, types: Iterable[str]) -> Iterator[TaskDocument]:
-        """Yield what of a lane a claim may take, now or later."""
-        for name in types:
+    def claimable(
+        self, queue: str, lanes: Iterable[int], types: Iterable[str]
+    ) -> Iterator[TaskDocument]:
+        """Yield what of some lanes a claim may take, now or later."""
+        for lane, name in product(lanes, types):
             yield from self._claimable.get((queue, lane, name), {}).values()
 
     def holder(self, document: TaskDocument) -> TaskId | None:

@@ -102,7 +102,7 @@ class MemStore:
         with self._lock:
             now = self._clock.now()
             self._purge()
-            due = [document for document in self._lane(request) if _is_due(document, now)]
+            due = [document for document in self._in_lanes(request) if _is_due(document, now)]
             if not due:
                 return None
             return self._apply(min(due, key=_claim_order), patch)
@@ -200,8 +200,8 @@ class MemStore:
                     asked.add(ref.token)
         return Renewed(frozenset(lost), frozenset(asked))
 
-    def _lane(self, request: ClaimRequest) -> Iterator[TaskDocument]:
-        return self._documents.claimable(request.queue, request.lane, request.types)
+    def _in_lanes(self, request: ClaimRequest) -> Iterator[TaskDocument]:
+        return self._documents.claimable(request.queue, request.lanes, request.types)
 
     def _apply(self, document: TaskDocument, patch: Patch) -> Task:
         changed = apply(patch, document, self._clock.now())

@@ -21,7 +21,7 @@ _A_DATE: Final = {"$gte": datetime(1, 1, 1, tzinfo=UTC)}
 def due(request: ClaimRequest) -> Filter:
     """Match tasks that a claim may take; index ``claim``."""
     return {
-        **_lane(request),
+        **_claimable(request),
         "due_at": _A_DATE,
         "$expr": {"$lte": ["$due_at", "$$NOW"]},
     }
@@ -45,8 +45,8 @@ def claimed_under(request: ClaimRequest, now: datetime) -> list[tuple[Filter, st
     window = {"$gt": now - _SKEW, "$lt": now + request.lease + _SKEW}
     held = {"lease.token": request.token, "status": Status.RUNNING.value}
     return [
-        ({**_lane(request), "due_at": window, **held}, "claim"),
-        ({"queue": request.queue, "lane": request.lane, "reap_at": window, **held}, "reap"),
+        ({**_claimable(request), "due_at": window, **held}, "claim"),
+        ({"queue": request.queue, "lane": _lane(request), "reap_at": window, **held}, "reap"),
     ]
 
 
@@ -118,12 +118,17 @@ def key_holder(document: Mapping[str, object]) -> Filter:
     return {name: document.get(name) for name in ("queue", "lane", "unique_key")}
 
 
-def _lane(request: ClaimRequest) -> Filter:
+def _claimable(request: ClaimRequest) -> Filter:
     return {
         "queue": request.queue,
-        "lane": request.lane,
+        "lane": _lane(request),
         "type": {"$in": list(request.types)},
     }
+
+
+def _lane(request: ClaimRequest) -> object:
+    lanes = request.lanes
+    return lanes[0] if len(lanes) == 1 else {"$in": list(lanes)}
 
 
 def _asked_to_cancel(patch: Patch) -> Filter:

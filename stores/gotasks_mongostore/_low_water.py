@@ -41,10 +41,17 @@ class LowWater:
 
     @contextmanager
     def look(self, request: ClaimRequest) -> Generator[Look]:
-        """Tell where one claim is to look, and learn from what it has found."""
+        """Tell where one claim is to look, and learn from what it has found.
+
+        A claim over several lanes is a sweep. It teaches nothing: what it finds is the head
+        of all of them, and leaves the others' heads unknown.
+        """
+        if len(request.lanes) != 1:
+            yield Look(None)
+            return
         started = self._monotonic()
         with self._lock:
-            lane = self._lane(request.queue, request.lane)
+            lane = self._lane(request.queue, request.lanes[0])
             lane.come_due(self._now())
             look = lane.look(request.types, started)
         try:

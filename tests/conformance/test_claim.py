@@ -295,3 +295,51 @@ async def test_urgent_work_goes_first_once_its_time_has_come(lab: Lab) -> None:
     taken += await claim_some(lab, 1)
 
     assert urgent in taken
+
+
+async def test_a_claim_of_several_lanes_takes_the_first_of_them_all(lab: Lab) -> None:
+    now = lab.store.clock.now()
+    ids = [
+        await lab.enqueue(lane=lane, due_at=now - MINUTE + number * SECOND)
+        for number, lane in enumerate((2, 0, 1, 2, 0))
+    ]
+    urgent = await lab.enqueue(lane=1, priority=1)
+    elsewhere = await lab.enqueue(lane=3, priority=9)
+
+    taken = [await lab.claim(lanes=(0, 1, 2)) for _ in range(7)]
+
+    assert [task and task.id for task in taken] == [urgent, *ids, None]
+    assert [task and task.lane for task in taken] == [1, 2, 0, 1, 2, 0, None]
+    assert (await lab.get(elsewhere)).attempts == 0
+
+
+async def test_a_lost_claim_of_several_lanes_is_found_by_its_token(lab: Lab) -> None:
+    request, last = a_claim(lanes=(0, 1, 2)), a_claim(lanes=(0, 1, 2))
+    task_id = await lab.enqueue(lane=1)
+    last_id = await lab.enqueue(lane=2, max_attempts=1)
+    assert await lab.store.find_claimed(request) is None
+
+    assert await lab.claim(request) is not None
+    assert await lab.claim(last) is not None
+
+    for each, lane, expected in ((request, 1, task_id), (last, 2, last_id)):
+        found = await lab.store.find_claimed(each)
+        assert found is not None
+        assert (found.id, found.lane) == (expected, lane)
+        assert await lab.store.is_held(ref_of(found))
+
+
+async def test_sweeps_over_all_lanes_and_claims_of_one_overlook_nothing(lab: Lab) -> None:
+    """What claims of one lane remember of its head is not what a sweep has found."""
+    await lab.store.insert_many([lab.a_task(lane=number % 3) for number in range(30)])
+    taken: list[TaskId] = []
+
+    for number in range(30):
+        lanes = (0, 1, 2) if number % 4 == 0 else (number % 3,)
+        task = await lab.claim(lanes=lanes)
+        if task is not None:
+            taken.append(task.id)
+    while (task := await lab.claim(lanes=(0, 1, 2))) is not None:
+        taken.append(task.id)
+
+    assert len(taken) == len(set(taken)) == 30

@@ -143,7 +143,7 @@ async def test_tasks_of_several_queues_are_renewed_together(lab: Lab, renew: Ren
     tasks = list[Task]()
     for number in range(3):
         await lab.enqueue(queue=f"q{number}", lane=number)
-        task = await lab.claim(queue=f"q{number}", lane=number)
+        task = await lab.claim(queue=f"q{number}", lanes=(number,))
         assert task is not None
         tasks.append(task)
 

@@ -68,7 +68,7 @@ def addressed(command: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def claimed(lab: Lab, **fields: object) -> Task:
     """Claim a new task of a queue whose name and lane are looked for."""
     await lab.enqueue(queue="here", lane=3, **fields)
-    task = await lab.claim(queue="here", lane=3)
+    task = await lab.claim(queue="here", lanes=(3,))
     assert task is not None
     return task
 
@@ -78,9 +78,9 @@ async def test_every_command_of_the_hot_path_names_queue_and_lane(recorded: Reco
     with recorded.recorder.recording() as sent:
         await store.insert_many([lab.a_task(queue="here", lane=3) for _ in range(3)])
         task = await claimed(lab)
-        await lab.claim(queue="here", lane=3)
-        await lab.claim(queue="here", lane=3, types=("none",))
-        await store.find_claimed(a_claim("here", lane=3))
+        await lab.claim(queue="here", lanes=(3,))
+        await lab.claim(queue="here", lanes=(3,), types=("none",))
+        await store.find_claimed(a_claim("here", lanes=(3,)))
         await store.is_held(ref_of(task))
         await store.settle(ref_of(task), lifecycle.progressed(1))
         await store.settle(ref_of(task), lifecycle.extended(HOUR))
@@ -135,7 +135,7 @@ async def test_durability_does_not_depend_on_the_uri(
             task = await claimed(lab, unique_key="k")
             with pytest.raises(DuplicateTaskError):
                 await claimed(lab, unique_key="k")
-            await store.find_claimed(a_claim("here", lane=3))
+            await store.find_claimed(a_claim("here", lanes=(3,)))
             await store.renew([a_renewal(task)])
             renewer = store.open_renewer(5 * SECOND)
             assert renewer is not None
