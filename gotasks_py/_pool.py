@@ -89,7 +89,8 @@ class Pool:
         oldest = min((sent.at for sent in self._in_flight), default=now)
         if now - oldest > patience.total_seconds():
             return True
-        return self._store.clock.now() - self.last_claim_at > patience
+        # Workers that are all busy claim nothing, and owe nothing.
+        return bool(self._waiting) and self._store.clock.now() - self.last_claim_at > patience
 
     @property
     def sources(self) -> Sequence[Source]:
