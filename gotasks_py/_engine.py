@@ -185,6 +185,7 @@ class Engine:
         if self._ended.is_set():
             yield "the manager has ended"
         yield from self._claim_complaints()
+        yield from self._handler_complaints()
         yield from self._lease_complaints()
         for name, loop in self._supervisor.loops.items():
             if loop.error is not None:
@@ -198,6 +199,11 @@ class Engine:
                 yield f"claims from {names} fail since {pool.failing_since}"
             elif pool.is_silent(patience):
                 yield f"no claim from {names} was answered since {pool.last_claim_at}"
+
+    def _handler_complaints(self) -> Iterator[str]:
+        deaf = [each for each in self._running.by_token.values() if each.is_deaf]
+        if deaf:
+            yield f"the handlers of {len(deaf)} tasks were told to stop and run on"
 
     def _lease_complaints(self) -> Iterator[str]:
         lapsed = self._lapsed()

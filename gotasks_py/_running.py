@@ -61,6 +61,11 @@ class Running:
             self.scope.cancel()
 
     @property
+    def is_deaf(self) -> bool:
+        """Whether the handler runs on although it was told to stop."""
+        return not self.is_over and self.scope is not None and self.scope.cancel_called
+
+    @property
     def is_renewable(self) -> bool:
         """Whether the heartbeat should renew the lease."""
         return not self.is_in_transaction and self.completion is None
