@@ -31,7 +31,7 @@ class RawClaimer:
         self._request = request(owner)
         self._marks = marks
         self._claim = render(claimed(token=owner, owner=owner, lease=LEASE))
-        self._done = completed(owner, None)
+        self._done = completed(None)
         self._settle = render(self._done)
 
     async def claim(self) -> Document | None:

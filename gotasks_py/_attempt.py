@@ -95,7 +95,7 @@ class AttemptRunner:
         logger.error("task %s is dead: %s", task.id, message, extra={"task_id": str(task.id)})
         running.is_over = True
         dead = unreadable(task, message)
-        patch = patch_for(dead, running.ref.token)
+        patch = patch_for(dead)
         assert patch is not None  # noqa: S101  - death is always recorded
         await self.settler.let_go(running, patch)
         await self.hooks.call("on_dead", TaskEvent(task=task))
@@ -103,7 +103,7 @@ class AttemptRunner:
     async def abandon(self, running: Running) -> None:
         """Record for a handler that does not stop what would follow if it had."""
         verdict = interrupted(running.task, handler_started=running.handler_started)
-        patch = patch_for(verdict, running.ref.token)
+        patch = patch_for(verdict)
         if patch is not None:
             await self.settler.let_go(running, patch)
 
@@ -265,12 +265,11 @@ class _Attempt:
         """Write the verdict; tell what it became, or ``None`` if that is not known."""
         if self._running.completion is not None:
             return verdict
-        token = self._running.ref.token
-        patch = patch_for(verdict, token)
+        patch = patch_for(verdict)
         try:
             if patch is None or await self._settle(patch):
                 return verdict
-            if await self._settle(lifecycle.cancelled(token)):
+            if await self._settle(lifecycle.cancelled()):
                 return Cancelled()
         except StoreUnavailableError as error:
             logger.error(  # noqa: TRY400  - the cause is the store, not this code

@@ -63,7 +63,7 @@ class AttemptControl:
             await self.extend(None)
             async with self.store.transaction() as session:
                 yield session
-                patch = completed(running.ref.token, completion.document)
+                patch = completed(completion.document)
                 if not await self.store.settle(running.ref, patch, session=session):
                     raise LeaseLostError(running.task.id)
             running.completion = completion

@@ -289,7 +289,7 @@ class Engine:
                 try:
                     while claimed := await pool.recovered():
                         running = running_for(claimed, self._config.lease)
-                        await self._settler.let_go(running, released(claimed.token))
+                        await self._settler.let_go(running, released())
                 except StoreError as error:
                     logger.warning("cannot look for claims without an answer: %s", error)
 

@@ -76,6 +76,7 @@ class Pool:
         self._waiting: deque[anyio.Event] = deque()
         self._rescheduled = anyio.Event()
         self._unanswered: list[_Sent] = []
+        self._recovered: deque[Claimed] = deque()
         self._in_flight: set[_Sent] = set()
         self._failures = 0
         self._paused_until = -math.inf
@@ -99,7 +100,7 @@ class Pool:
     async def claim(self, owner: str) -> Claimed | None:
         """Take the next task of the pool's queues; ``None``: there is none, wait."""
         try:
-            if self._unanswered and (recovered := await self.recovered()):
+            if (self._recovered or self._unanswered) and (recovered := await self.recovered()):
                 return recovered
             for source in self._scheduler.turns():
                 claimed = await self._claim_from(source, owner)
@@ -215,23 +216,25 @@ class Pool:
         Raises:
             StoreError: the store does not say; ask again.
         """
-        while self._unanswered:
+        while self._unanswered and not self._recovered:
             sent = self._unanswered.pop()  # so that no other worker looks for it as well
             try:
-                task = await self._store.find_claimed(sent.request)
+                tasks = await self._store.find_claimed(sent.request)
             except BaseException:
                 self._unanswered.append(sent)
                 raise
             # This does not prove that claims work again: reads may succeed where writes fail.
-            if task is not None:
+            for task in tasks:
                 logger.info(
                     "the answer to a claim was lost, found its task %s",
                     task.id,
                     extra={"task_id": str(task.id)},
                 )
-                self.wake_one()
-                return _claimed(task, sent)
-        return None
+                self._recovered.append(_claimed(task, sent))
+        if not self._recovered:
+            return None
+        self.wake_one()
+        return self._recovered.popleft()
 
     def _failed(self, error: StoreError) -> None:
         now = self._store.clock.monotonic()

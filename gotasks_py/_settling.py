@@ -69,7 +69,7 @@ class Settler:
         """
         try:
             if not await self.settle(running, patch):
-                await self.settle(running, cancelled(running.ref.token))
+                await self.settle(running, cancelled())
         except StoreError as error:
             logger.error(  # noqa: TRY400  - the cause is the store, not this code
                 "task %s could not be handed back, its lease has to end: %s",

@@ -221,21 +221,21 @@ def _failure(task: Task, kind: str, message: str, error: BaseException | None = 
     )
 
 
-def patch_for(verdict: Verdict, token: str) -> Patch | None:  # noqa: PLR0911  - one case per verdict
+def patch_for(verdict: Verdict) -> Patch | None:  # noqa: PLR0911  - one case per verdict
     """Tell what to record; ``None``: nothing."""
     match verdict:
         case Done(document=document):
-            return lifecycle.completed(token, document)
+            return lifecycle.completed(document)
         case Retrying(failure=failure, delay=delay):
-            return lifecycle.retried(token, failure, delay)
+            return lifecycle.retried(failure, delay)
         case Dead(failure=failure):
-            return lifecycle.died(token, failure)
+            return lifecycle.died(failure)
         case Snoozed(delay):
-            return lifecycle.snoozed(token, delay)
+            return lifecycle.snoozed(delay)
         case Released():
-            return lifecycle.released(token)
+            return lifecycle.released()
         case Cancelled():
-            return lifecycle.cancelled(token)
+            return lifecycle.cancelled()
         case Lost():
             return None
         case _:

@@ -71,5 +71,4 @@ class Worker:
 
     async def _hand_back(self, running: Running) -> None:
         running.is_over = True
-        released = lifecycle.released(running.ref.token)
-        await self.runner.settler.let_go(running, released)
+        await self.runner.settler.let_go(running, lifecycle.released())

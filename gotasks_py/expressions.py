@@ -57,7 +57,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Pieces of text joined; a field that is not text reads as ``?``."""
+    """Pieces of text joined; a field that is neither text nor an id reads as ``?``."""
 
     pieces: tuple[str | Field, ...]
 
@@ -97,6 +97,14 @@ class Added:
 @dataclass(frozen=True, slots=True)
 class Removed:
     """No value: the field goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The value that came with this task, where one patch goes to many; ``None``: no value.
+
+    It stands for a whole field, never inside another expression.
+    """
 
 
 @dataclass(frozen=True, slots=True)

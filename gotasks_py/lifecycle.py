@@ -9,6 +9,9 @@ that applies a patch is the one that reads the clock.
 ``due_at`` exists exactly while a claim may take the task: pending from ``run_at`` on, and
 running with attempts left from the end of the lease on. A running task that may not be
 claimed again carries ``reap_at`` instead, for the janitor.
+
+A pending task with a lease is *reserved*: a claim of many took it for an attempt that is
+its last, and that attempt has yet to begin. Until it does, nothing is used up.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from gotasks_py.expressions import (
     Added,
     Appended,
     AtLeast,
+    Each,
     Equals,
     Expression,
     Field,
@@ -39,11 +43,12 @@ from gotasks_py.expressions import (
     Text,
     Value,
 )
-from gotasks_py.task import Status
+from gotasks_py.task import LeaseRef, Status, TaskId
 
 ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
     {
-        Status.PENDING: frozenset({Status.RUNNING, Status.CANCELLED}),
+        # pending to pending is a reservation, made or given back
+        Status.PENDING: frozenset({Status.PENDING, Status.RUNNING, Status.CANCELLED}),
         Status.RUNNING: frozenset(
             # running to running is a reclaim: the lease lapsed and attempts are left
             {Status.RUNNING, Status.PENDING, Status.DONE, Status.DEAD, Status.CANCELLED}
@@ -57,6 +62,8 @@ ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
 MAX_ERRORS: Final = 20
 """How many error entries a task keeps; the oldest make room."""
 
+_IS_LAST: Final = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
+
 
 @dataclass(frozen=True, slots=True)
 class Patch:
@@ -68,15 +75,18 @@ class Patch:
     """
 
     target: Status
-    changes: Mapping[str, Expression]
+    changes: Mapping[str, Expression | Each]
     source: Status | None = Status.RUNNING
     cancel_requested: bool | None = None
 
     @property
-    def settle_token(self) -> object:
-        """What the patch leaves behind to be known by; ``None`` if it ends no attempt."""
-        mark = self.changes.get("settle_token")
-        return mark.value if isinstance(mark, Value) else None
+    def ends_lease(self) -> bool:
+        """Whether the holder lets go of the task, and leaves a mark of that behind."""
+        return isinstance(self.changes.get("settle_token"), Text)
+
+    def mark_of(self, ref: LeaseRef) -> str:
+        """Tell the mark by which a patch that ends a lease is known to have been applied."""
+        return f"{ref.token}/{self.target.value}"
 
     @property
     def due_in(self) -> timedelta | None:
@@ -121,30 +131,63 @@ def claimed(*, token: str, owner: str, lease: timedelta) -> Patch:
 
     Taking over a lapsed lease leaves a trace of the worker that held it.
     """
-    until = Now(lease)
-    last = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
-    lapsed = Equals("status", Status.RUNNING)
+    return Patch(
+        Status.RUNNING, {**_taken(Value(token), owner, lease), **_begun(lease)}, source=None
+    )
+
+
+def claimed_in_batch(*, token: str, owner: str, lease: timedelta) -> Patch:
+    """Hand many tasks to one process, each under a token of its own (:func:`batch_token`).
+
+    An attempt begins as with :func:`claimed`, unless it is the last: such a task is only
+    reserved, so that the end of a process with a full buffer uses up nothing.
+    """
+    status = If(_IS_LAST, Value(Status.PENDING.value), Value(Status.RUNNING.value))
     return Patch(
         Status.RUNNING,
         {
-            "status": Value(Status.RUNNING.value),
-            "attempts": Sum(Number("attempts"), 1),
-            "lease": Record(
-                {
-                    "token": Value(token),
-                    "owner": Value(owner),
-                    "until": until,
-                    "due_at": Field("due_at"),
-                }
-            ),
-            "due_at": If(last, REMOVED, until),
-            "reap_at": If(last, until, REMOVED),
-            "started_at": NOW,
-            "updated_at": NOW,
-            "errors": If(lapsed, _lapse_appended(), Field("errors")),
-            "errors_dropped": If(lapsed, _dropped(), Field("errors_dropped")),
+            **_taken(Text((f"{token}/", Field("_id"))), owner, lease),
+            "status": status,
+            "attempts": If(_IS_LAST, Field("attempts"), Sum(Number("attempts"), 1)),
+            "started_at": If(_IS_LAST, Field("started_at"), NOW),
+            # What is reserved may be claimed again, and what runs is not at its last attempt.
+            "due_at": Now(lease),
+            "reap_at": REMOVED,
         },
         source=None,
+    )
+
+
+def batch_token(token: str, task_id: TaskId) -> str:
+    """Tell the token that a claim of many gives to one of its tasks."""
+    return f"{token}/{task_id}"
+
+
+def started(*, owner: str, lease: timedelta) -> Patch:
+    """Begin the attempt of a reserved task, under the token of its reservation."""
+    return Patch(
+        Status.RUNNING,
+        {
+            **_begun(lease),
+            "lease.owner": Value(owner),
+            "lease.until": Now(lease),
+            "updated_at": NOW,
+        },
+        source=Status.PENDING,
+    )
+
+
+def unreserved() -> Patch:
+    """Give a reserved task back at once; nothing has happened to it."""
+    return Patch(
+        Status.PENDING,
+        {
+            "lease": REMOVED,
+            "due_at": NOW,
+            "settle_token": _mark(Status.PENDING),
+            "updated_at": NOW,
+        },
+        source=Status.PENDING,
     )
 
 
@@ -166,29 +209,33 @@ def progressed(progress: object) -> Patch:
     return Patch(Status.RUNNING, {"progress": Value(progress), "updated_at": NOW})
 
 
-def completed(token: str, result: object) -> Patch:
+def completed(result: object) -> Patch:
     """End in success."""
     outcome = REMOVED if result is None else Value(result)
-    return _settled(Status.DONE, token, {**_finished(), "result": outcome})
+    return _settled(Status.DONE, {**_finished(), "result": outcome})
 
 
-def retried(token: str, failure: Failure, delay: timedelta) -> Patch:
+def completed_each() -> Patch:
+    """End many in success, each with the result that comes with it."""
+    return _settled(Status.DONE, {**_finished(), "result": Each()})
+
+
+def retried(failure: Failure, delay: timedelta) -> Patch:
     """Fail an attempt and run again after ``delay``."""
     return _settled(
-        Status.PENDING, token, {**_failed(failure), "run_at": Now(delay), "due_at": Now(delay)}
+        Status.PENDING, {**_failed(failure), "run_at": Now(delay), "due_at": Now(delay)}
     )
 
 
-def died(token: str, failure: Failure) -> Patch:
+def died(failure: Failure) -> Patch:
     """Fail for good: the task becomes a dead letter."""
-    return _settled(Status.DEAD, token, {**_failed(failure), **_finished()})
+    return _settled(Status.DEAD, {**_failed(failure), **_finished()})
 
 
-def snoozed(token: str, delay: timedelta) -> Patch:
+def snoozed(delay: timedelta) -> Patch:
     """Run again after ``delay`` as if this attempt had not been."""
     return _settled(
         Status.PENDING,
-        token,
         {
             "attempts": Sum(Number("attempts"), -1),
             "run_at": Now(delay),
@@ -197,11 +244,10 @@ def snoozed(token: str, delay: timedelta) -> Patch:
     )
 
 
-def released(token: str) -> Patch:
+def released() -> Patch:
     """Hand a claimed task back at once; the attempt does not count, the interruption does."""
     return _settled(
         Status.PENDING,
-        token,
         {
             "attempts": Sum(Number("attempts"), -1),
             "interruptions": Sum(Number("interruptions"), 1),
@@ -210,17 +256,18 @@ def released(token: str) -> Patch:
     )
 
 
-def cancelled(token: str) -> Patch:
+def cancelled() -> Patch:
     """End a running task that was asked to stop; nothing else of it is recorded."""
-    return _settled(Status.CANCELLED, token, _finished(), cancel_requested=True)
+    return _settled(Status.CANCELLED, _finished(), cancel_requested=True)
 
 
 def withdrawn() -> Patch:
-    """Cancel a task that is not running."""
+    """Cancel a task that is not running, reserved or not."""
     return Patch(
         Status.CANCELLED,
         {
             "status": Value(Status.CANCELLED.value),
+            "lease": REMOVED,
             "due_at": REMOVED,
             "cancel_requested_at": NOW,
             "updated_at": NOW,
@@ -288,21 +335,53 @@ def requeued(*, fresh_lifetime: bool) -> Patch:
 
 def _settled(
     target: Status,
-    token: str,
-    changes: Mapping[str, Expression],
+    changes: Mapping[str, Expression | Each],
     *,
     cancel_requested: bool = False,
 ) -> Patch:
-    ended: dict[str, Expression] = {
+    ended: dict[str, Expression | Each] = {
         "status": Value(target.value),
         "lease": REMOVED,
         "due_at": REMOVED,
         "reap_at": REMOVED,
-        # Tells a write whose reply was lost, when it is tried again, that it had succeeded.
-        "settle_token": Value(f"{token}/{target.value}"),
+        "settle_token": _mark(target),
         "updated_at": NOW,
     }
     return Patch(target, {**ended, **changes}, cancel_requested=cancel_requested)
+
+
+def _mark(target: Status) -> Text:
+    # Tells a write whose reply was lost, when it is tried again, that it had succeeded.
+    # It comes from the document, so that one patch serves many tasks.
+    return Text((Field("lease.token"), f"/{target.value}"))
+
+
+def _taken(token: Expression, owner: str, lease: timedelta) -> Mapping[str, Expression]:
+    lapsed = Equals("status", Status.RUNNING)
+    return {
+        "lease": Record(
+            {
+                "token": token,
+                "owner": Value(owner),
+                "until": Now(lease),
+                "due_at": Field("due_at"),
+            }
+        ),
+        "updated_at": NOW,
+        "errors": If(lapsed, _lapse_appended(), Field("errors")),
+        "errors_dropped": If(lapsed, _dropped(), Field("errors_dropped")),
+    }
+
+
+def _begun(lease: timedelta) -> Mapping[str, Expression]:
+    until = Now(lease)
+    return {
+        "status": Value(Status.RUNNING.value),
+        "attempts": Sum(Number("attempts"), 1),
+        "due_at": If(_IS_LAST, REMOVED, until),
+        "reap_at": If(_IS_LAST, until, REMOVED),
+        "started_at": NOW,
+    }
 
 
 def _finished() -> Mapping[str, Expression]:

@@ -3,6 +3,7 @@
 **Fencing.** Every write to a running task names the token of its claim
 (:class:`~gotasks_py.task.LeaseRef`) and changes nothing unless the task is running under
 that token. Expiry alone does not forbid it: finishing late but unreclaimed is a success.
+The same holds for the start of a reserved task, which is pending under its token.
 
 **Time.** Due times and leases are judged by the store's clock at the moment of the write.
 
@@ -161,14 +162,43 @@ class Store(Protocol):
         """
         ...
 
-    async def find_claimed(self, request: ClaimRequest) -> Task | None:
-        """Look for the task of a claim whose reply was lost."""
+    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
+        """Take up to ``limit`` tasks that are due, in the order of :meth:`claim`.
+
+        Each gets a token of its own, :func:`~gotasks_py.lifecycle.batch_token`. A task
+        whose next attempt would be its last is only reserved: it comes back pending, with
+        a lease, and :func:`~gotasks_py.lifecycle.started` begins its attempt. The tasks
+        may come back with times as of this process's estimate of the store's clock. Fewer
+        than ``limit``: no more are due, or others took them at the same moment.
+        """
+        ...
+
+    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
+        """Look for the tasks of a claim, of one or of many, whose reply was lost."""
         ...
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
-        """Apply a patch to a running task; ``False`` if the fence refused it.
+        """Apply a patch to a task that is ours; ``False`` if the fence refused it.
 
-        A patch that ends the attempt and is applied again counts as applied.
+        Ours is a running task, or for a patch that starts from pending a reserved one. A
+        patch that ends the lease or begins an attempt counts as applied when it is applied
+        again.
+        """
+        ...
+
+    async def settle_many(
+        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
+    ) -> frozenset[str]:
+        """Apply one patch to many running tasks; tell the tokens that the fence refused.
+
+        ``values`` are what :class:`~gotasks_py.expressions.Each` stands for, one for each
+        of ``refs``; empty where the patch has no use for them. A patch that is applied
+        again counts as applied.
+
+        Raises:
+            ValueError: there is not a value for each of ``refs``.
+            StoreError: the database refuses; some may have been settled.
+            StoreUnavailableError: some may have been settled.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -152,6 +152,11 @@ class Lab:
 
     async def claim(self, request: ClaimRequest | None = None, **fields: Any) -> Task | None:
         return await self.store.claim(request or a_claim(**fields))
+
+    async def claim_many(
+        self, limit: int = 100, request: ClaimRequest | None = None, **fields: Any
+    ) -> Sequence[Task]:
+        return await self.store.claim_many(request or a_claim(**fields), limit)
 
     async def claimed(self, **fields: object) -> Task:
         """Enqueue a task and claim it."""

@@ -12,6 +12,7 @@ from gotasks_py.expressions import (
     Appended,
     AtLeast,
     Condition,
+    Each,
     Equals,
     Expression,
     Field,
@@ -33,10 +34,12 @@ from gotasks_py.store import TaskDocument
 _ABSENT: Final = object()
 
 
-def apply(patch: Patch, document: TaskDocument, now: datetime) -> TaskDocument:
+def apply(patch: Patch, document: TaskDocument, now: datetime, each: object = None) -> TaskDocument:
     """Make the document that a patch turns this one into."""
+    came_along = _ABSENT if each is None else each
     values = {
-        path: _evaluate(expression, document, now) for path, expression in patch.changes.items()
+        path: came_along if isinstance(change, Each) else _evaluate(change, document, now)
+        for path, change in patch.changes.items()
     }
     changed = copy.deepcopy(document)
     for path, value in values.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import heapq
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,7 +21,14 @@ from gotasks_py.errors import (
     GotasksError,
     TaskNotFoundError,
 )
-from gotasks_py.lifecycle import Patch, claimed, extended, is_claimable, reaped
+from gotasks_py.lifecycle import (
+    Patch,
+    claimed,
+    claimed_in_batch,
+    extended,
+    is_claimable,
+    reaped,
+)
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Session, Store, TaskDocument
 from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
@@ -100,32 +108,33 @@ class MemStore:
     async def claim(self, request: ClaimRequest) -> Task | None:
         patch = claimed(token=request.token, owner=request.owner, lease=request.lease)
         with self._lock:
-            now = self._clock.now()
-            self._purge()
-            due = [document for document in self._in_lanes(request) if _is_due(document, now)]
-            if not due:
-                return None
-            return self._apply(min(due, key=_claim_order), patch)
+            taken = [self._apply(each, patch) for each in self._due(request, 1)]
+        return taken[0] if taken else None
 
-    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
+        patch = claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
         with self._lock:
-            for document in self._documents:
-                if field(document, "lease.token") == request.token:
-                    return _read(document)
-        return None
+            return [self._apply(each, patch) for each in self._due(request, limit)]
+
+    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
+        with self._lock:
+            return [_read(each) for each in self._documents if _is_claimed_by(each, request.token)]
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         _refuse_session(session)
         with self._lock:
             self._purge()
-            document = self._documents.get(ref.id)
-            if document is None:
-                return False
-            if _is_held(document, ref) and _fits(document, patch):
-                self._apply(document, patch)
-                return True
-            mark = patch.settle_token
-            return mark is not None and document.get("settle_token") == mark
+            return self._settle(ref, patch)
+
+    async def settle_many(
+        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
+    ) -> frozenset[str]:
+        pairs = list(zip(refs, values or [None] * len(refs), strict=True))
+        with self._lock:
+            self._purge()
+            return frozenset(
+                ref.token for ref, value in pairs if not self._settle(ref, patch, value)
+            )
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._lock:
@@ -185,6 +194,19 @@ class MemStore:
         for task in sorted(dead, key=lambda task: task.finished_at or EPOCH):
             yield task.id
 
+    def _settle(self, ref: LeaseRef, patch: Patch, each: object = None) -> bool:
+        document = self._documents.get(ref.id)
+        if document is None:
+            return False
+        if _is_ours(document, ref) and _fits(document, patch):
+            self._apply(document, patch, each)
+            return True
+        if patch.source is Status.PENDING and patch.target is Status.RUNNING:
+            return _is_held(document, ref)
+        is_there = (document.get("queue"), document.get("lane")) == (ref.queue, ref.lane)
+        was_ours = document.get("settle_token") == patch.mark_of(ref)
+        return patch.ends_lease and is_there and was_ours
+
     def _renew(self, renewals: Sequence[Renewal]) -> Renewed:
         lost, asked = set[str](), set[str]()
         with self._lock:
@@ -200,11 +222,16 @@ class MemStore:
                     asked.add(ref.token)
         return Renewed(frozenset(lost), frozenset(asked))
 
-    def _in_lanes(self, request: ClaimRequest) -> Iterator[TaskDocument]:
-        return self._documents.claimable(request.queue, request.lanes, request.types)
+    def _due(self, request: ClaimRequest, limit: int) -> Sequence[TaskDocument]:
+        """List what is due, in the order of claims."""
+        self._purge()
+        now = self._clock.now()
+        claimable = self._documents.claimable(request.queue, request.lanes, request.types)
+        due = (document for document in claimable if _is_due(document, now))
+        return heapq.nsmallest(limit, due, key=_claim_order)
 
-    def _apply(self, document: TaskDocument, patch: Patch) -> Task:
-        changed = apply(patch, document, self._clock.now())
+    def _apply(self, document: TaskDocument, patch: Patch, each: object = None) -> Task:
+        changed = apply(patch, document, self._clock.now(), each)
         if changed.get("unique_key") != document.get("unique_key"):
             self._check_key(changed)
         self._documents.put(changed)
@@ -259,8 +286,18 @@ def _claim_order(document: TaskDocument) -> tuple[int, datetime, str]:
     return (-priority if isinstance(priority, int) else 0, due_at, str(document["_id"]))
 
 
+def _is_claimed_by(document: TaskDocument, token: str) -> bool:
+    held = field(document, "lease.token")
+    return isinstance(held, str) and (held == token or held.startswith(f"{token}/"))
+
+
 def _is_held(document: TaskDocument, ref: LeaseRef) -> bool:
-    return document.get("status") == Status.RUNNING and field(document, "lease.token") == ref.token
+    return document.get("status") == Status.RUNNING and _is_ours(document, ref)
+
+
+def _is_ours(document: TaskDocument, ref: LeaseRef) -> bool:
+    place = (document.get("queue"), document.get("lane"), field(document, "lease.token"))
+    return place == (ref.queue, ref.lane, ref.token)
 
 
 def _fits(document: TaskDocument, patch: Patch) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
+
+from bson import ObjectId
 
 from gotasks_py.lifecycle import Patch
 from gotasks_py.store import ClaimRequest, Renewal
@@ -40,10 +42,51 @@ def due_from(request: ClaimRequest, priorities: range, low_water: datetime) -> F
     return {**due(request), "due_at": {"$gte": low_water}, "priority": between}
 
 
+def still_as_found(request: ClaimRequest, found: Sequence[Mapping[str, object]]) -> Filter:
+    """Match those of the found tasks that nobody has claimed since; index ``_id_``.
+
+    Whatever happens to a task in between moves its due time past the latest that was
+    found. The attempts say it once more, in case a clock was set back.
+    """
+    due_times = [at for each in found if isinstance(at := each["due_at"], datetime)]
+    groups: dict[tuple[object, object] | None, list[object]] = {}
+    for each in found:
+        state = (each["attempts"], each["interruptions"]) if is_plain(each) else None
+        groups.setdefault(state, []).append(each["_id"])
+    clauses = [_in_state(state, ids) for state, ids in groups.items()]
+    as_found = clauses[0] if len(clauses) == 1 else {"$or": clauses}
+    return {
+        **due(request),
+        "_id": {"$in": [each["_id"] for each in found]},
+        "due_at": {"$gte": min(due_times), "$lte": max(due_times)} if due_times else _A_DATE,
+        **as_found,
+    }
+
+
+def is_plain(document: Mapping[str, object]) -> bool:
+    """Whether this is a pending task whose next state can be told without the server."""
+    return (
+        document.get("status") == Status.PENDING
+        and type(document.get("attempts")) is int
+        and type(document.get("interruptions")) is int
+        and type(document.get("max_attempts")) is int
+        and isinstance(document.get("due_at"), datetime)
+        and isinstance(document["_id"], ObjectId | str)
+    )
+
+
+def held_in_batch(request: ClaimRequest, ids: Sequence[object]) -> Filter:
+    """Match those of many tasks that a claim of many has taken; index ``_id_``."""
+    return {**_claimable(request), "_id": {"$in": ids}, "lease.token": _of_many(request)}
+
+
 def claimed_under(request: ClaimRequest, now: datetime) -> list[tuple[Filter, str]]:
-    """Match the running task of a claim's token, by each index that may hold it."""
+    """Match the tasks of a claim, of one or of many, by each index that may hold them."""
     window = {"$gt": now - _SKEW, "$lt": now + request.lease + _SKEW}
-    held = {"lease.token": request.token, "status": Status.RUNNING.value}
+    held: Filter = {
+        "$or": [{"lease.token": request.token}, {"lease.token": _of_many(request)}],
+        "status": {"$in": [Status.RUNNING.value, Status.PENDING.value]},
+    }
     return [
         ({**_claimable(request), "due_at": window, **held}, "claim"),
         ({"queue": request.queue, "lane": _lane(request), "reap_at": window, **held}, "reap"),
@@ -63,13 +106,30 @@ def held(ref: LeaseRef) -> Filter:
 
 def held_for(ref: LeaseRef, patch: Patch) -> Filter:
     """Match the task while it is ours and the patch applies."""
-    return held(ref) | _asked_to_cancel(patch)
+    source = patch.source or Status.RUNNING
+    return {**held(ref), "status": source.value, **_asked_to_cancel(patch)}
 
 
-def settled_by(ref: LeaseRef, patch: Patch) -> Filter:
-    """Match the task whose last attempt this very patch has ended; index ``_id_``."""
-    place = {"_id": ref.id, "queue": ref.queue, "lane": ref.lane}
-    return {**place, "settle_token": patch.settle_token}
+def held_by_any(refs: Sequence[LeaseRef], patch: Patch) -> Filter:
+    """Match those of many tasks that are ours and that the patch applies to; index ``_id_``."""
+    return {**_held(refs), **_asked_to_cancel(patch)}
+
+
+def applied_before(ref: LeaseRef, patch: Patch) -> Filter | None:
+    """Match the task if this very patch has been applied to it; index ``_id_``.
+
+    ``None``: the patch leaves nothing behind to be known by.
+    """
+    if patch.ends_lease:
+        place = {"_id": ref.id, "queue": ref.queue, "lane": ref.lane}
+        return {**place, "settle_token": patch.mark_of(ref)}
+    is_start = patch.source is Status.PENDING and patch.target is Status.RUNNING
+    return held(ref) if is_start else None
+
+
+def marked_by_any(refs: Sequence[LeaseRef], patch: Patch) -> Filter:
+    """Match those of many tasks whose lease this patch has ended; index ``_id_``."""
+    return {**_places(refs), "settle_token": {"$in": [patch.mark_of(ref) for ref in refs]}}
 
 
 def in_source_of(patch: Patch, task_id: TaskId) -> Filter:
@@ -82,15 +142,7 @@ def in_source_of(patch: Patch, task_id: TaskId) -> Filter:
 
 def held_any(renewals: Iterable[Renewal], *, unless_asked: bool) -> Filter:
     """Match the tasks of many leases; index ``_id_``."""
-    refs = [renewal.ref for renewal in renewals]
-    matched: Filter = {
-        "_id": {"$in": [ref.id for ref in refs]},
-        "queue": {"$in": sorted({ref.queue for ref in refs})},
-        "lane": {"$in": sorted({ref.lane for ref in refs})},
-        "status": Status.RUNNING.value,
-        # Ids and tokens are not paired up: a token is fresh, so it is on its own task only.
-        "lease.token": {"$in": [ref.token for ref in refs]},
-    }
+    matched = _held([renewal.ref for renewal in renewals])
     return matched | ({"cancel_requested_at": None} if unless_asked else {})
 
 
@@ -129,6 +181,41 @@ def _claimable(request: ClaimRequest) -> Filter:
 def _lane(request: ClaimRequest) -> object:
     lanes = request.lanes
     return lanes[0] if len(lanes) == 1 else {"$in": list(lanes)}
+
+
+def _held(refs: Sequence[LeaseRef]) -> Filter:
+    return {
+        **_places(refs),
+        "status": Status.RUNNING.value,
+        # Ids and tokens are not paired up: a token is fresh, so it is on its own task only.
+        "lease.token": {"$in": [ref.token for ref in refs]},
+    }
+
+
+def _places(refs: Sequence[LeaseRef]) -> Filter:
+    return {
+        "_id": {"$in": [ref.id for ref in refs]},
+        "queue": {"$in": sorted({ref.queue for ref in refs})},
+        "lane": {"$in": sorted({ref.lane for ref in refs})},
+    }
+
+
+def _of_many(request: ClaimRequest) -> Filter:
+    # The tokens of a claim of many begin with its own and a slash, which "0" comes after.
+    return {"$gte": f"{request.token}/", "$lt": f"{request.token}0"}
+
+
+def _in_state(state: tuple[object, object] | None, ids: Sequence[object]) -> Filter:
+    matched: Filter = {"_id": {"$in": ids}}
+    if state is None:
+        return matched
+    attempts, interruptions = state
+    return {
+        **matched,
+        "status": Status.PENDING.value,
+        "attempts": attempts,
+        "interruptions": interruptions,
+    }
 
 
 def _asked_to_cancel(patch: Patch) -> Filter:

@@ -15,6 +15,7 @@ from gotasks_py.expressions import (
     Appended,
     AtLeast,
     Condition,
+    Each,
     Equals,
     Expression,
     Field,
@@ -35,9 +36,19 @@ from gotasks_py.lifecycle import Patch
 Pipeline: TypeAlias = list[Mapping[str, object]]
 
 
-def render(patch: Patch) -> Pipeline:
-    """Write a patch as one ``$set`` stage, in which all fields read the document as it was."""
-    return [{"$set": {path: _render(each) for path, each in patch.changes.items()}}]
+def render(patch: Patch, each: object = "$$REMOVE") -> Pipeline:
+    """Write a patch as one ``$set`` stage, in which all fields read the document as it was.
+
+    ``each`` is the server's expression for the value that comes with a task.
+    """
+    return [
+        {
+            "$set": {
+                path: each if isinstance(change, Each) else _render(change)
+                for path, change in patch.changes.items()
+            }
+        }
+    ]
 
 
 def _render(expression: Expression) -> object:  # noqa: C901, PLR0911, PLR0912  - one case per kind of expression
@@ -98,7 +109,8 @@ def _text(piece: str | Field) -> object:
     if isinstance(piece, str):
         return {"$literal": piece}
     field = f"${piece.path}"
-    return {"$cond": [{"$eq": [{"$type": field}, "string"]}, field, "?"]}
+    is_readable = {"$in": [{"$type": field}, ["string", "objectId"]]}
+    return {"$cond": [is_readable, {"$toString": field}, "?"]}
 
 
 def _entries(path: str) -> object:

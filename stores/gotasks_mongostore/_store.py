@@ -14,13 +14,13 @@ from bson.errors import InvalidId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
+from gotasks_mongostore import _batches, _inserts, _registry, _renewal
 from gotasks_mongostore import _filters as filters
-from gotasks_mongostore import _inserts, _registry, _renewal
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
-from gotasks_mongostore._low_water import Bound, LowWater
+from gotasks_mongostore._low_water import Bound, Look, LowWater
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_py.clock import Clock
@@ -40,6 +40,8 @@ logger = logging.getLogger("gotasks_py.mongostore")
 
 _WIRE_VERSION_5_0: Final = 13
 _PROJECT_ID: Final = {"_id": 1}
+# Others may take all that was found, as often as they claim in between.
+_BATCH_TRIES: Final = 8
 
 
 class MongoStore:
@@ -183,13 +185,23 @@ class MongoStore:
                 look.found = await self._take(request, None)
         return look.found
 
-    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
+        if limit < 1:  # which to the server means all there are
+            return []
+        if self._server_clock.is_stale:
+            await self.open()
+        with self._low_water.look(request) as look:
+            tasks = await self._take_many(request, limit, look)
+            look.found = tasks[-1] if tasks else None
+        return tasks
+
+    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
+        found: dict[TaskId, Task] = {}
         for condition, hint in filters.claimed_under(request, self._server_clock.now()):
             with self._operation("look for a claim") as here:
-                found = await here.tasks.find_one(condition, hint=hint)
-            if found is not None:
-                return Task.from_document(found)
-        return None
+                async for document in here.tasks.find(condition, hint=hint):
+                    found[document["_id"]] = Task.from_document(document)
+        return list(found.values())
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         with self._operation("write to a running task") as here:
@@ -198,13 +210,20 @@ class MongoStore:
             )
             is_ours = bool(result.matched_count)
             # Inside a transaction nothing is sent twice.
-            if not is_ours and patch.settle_token is not None and session is None:
-                ours = filters.settled_by(ref, patch)
-                is_ours = await here.tasks.find_one(ours, _PROJECT_ID) is not None
-        if is_ours and patch.due_in is not None:
-            due_at = self._server_clock.now() + patch.due_in
-            self._low_water.wrote(ref.queue, ref.lane, None, due_at)
+            if not is_ours and session is None:
+                ours = filters.applied_before(ref, patch)
+                is_ours = bool(ours) and await here.tasks.find_one(ours, _PROJECT_ID) is not None
+        if is_ours:
+            self._note_settled([ref], patch)
         return is_ours
+
+    async def settle_many(
+        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
+    ) -> frozenset[str]:
+        with self._operation("write to running tasks") as here:
+            refused = await _batches.settle(here.tasks, refs, patch, values)
+        self._note_settled(refs, patch)
+        return refused
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._operation("look at a lease") as here:
@@ -293,6 +312,27 @@ class MongoStore:
                 return_document=ReturnDocument.AFTER,
             )
         return None if taken is None else Task.from_document(taken)
+
+    async def _take_many(self, request: ClaimRequest, limit: int, look: Look) -> Sequence[Task]:
+        for _ in range(_BATCH_TRIES):
+            with self._operation("claim tasks") as here:
+                found = await _batches.find(here.tasks, request, limit, look.bound)
+                if len(found) < limit and look.bound is not None:
+                    look.bound = None
+                    found = await _batches.find(here.tasks, request, limit, None)
+                if not found:
+                    break
+                taken = await _batches.take(here.tasks, request, found, self._server_clock.now())
+            if taken:
+                return taken
+        return []
+
+    def _note_settled(self, refs: Sequence[LeaseRef], patch: Patch) -> None:
+        if patch.due_in is None:
+            return
+        due_at = self._server_clock.now() + patch.due_in
+        for queue, lane in {(ref.queue, ref.lane) for ref in refs}:
+            self._low_water.wrote(queue, lane, None, due_at)
 
     async def _raise_duplicate(self, task_id: TaskId) -> None:
         task = await self.get(task_id)

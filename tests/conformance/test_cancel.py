@@ -29,7 +29,7 @@ async def test_a_waiting_task_is_cancelled_at_once(lab: Lab) -> None:
 async def test_a_waiting_retry_is_cancelled_with_its_history(lab: Lab) -> None:
     task = await lab.claimed()
     failure = Failure(1, "worker", "E", "no")
-    await lab.store.settle(ref_of(task), lifecycle.retried(token_of(task), failure, MINUTE))
+    await lab.store.settle(ref_of(task), lifecycle.retried(failure, MINUTE))
 
     cancelled = await lab.store.transition(task.id, lifecycle.withdrawn())
 

@@ -17,12 +17,12 @@ FAILURE = Failure(1, "worker", "ValueError", "no")
 def writes(token: str) -> list[Patch]:
     """Every write to a running task."""
     return [
-        lifecycle.completed(token, {"value": 1}),
-        lifecycle.retried(token, FAILURE, SECOND),
-        lifecycle.died(token, FAILURE),
-        lifecycle.snoozed(token, SECOND),
-        lifecycle.released(token),
-        lifecycle.cancelled(token),
+        lifecycle.completed({"value": 1}),
+        lifecycle.retried(FAILURE, SECOND),
+        lifecycle.died(FAILURE),
+        lifecycle.snoozed(SECOND),
+        lifecycle.released(),
+        lifecycle.cancelled(),
         lifecycle.extended(HOUR),
         lifecycle.progressed({"percent": 5}),
     ]
@@ -51,11 +51,9 @@ async def test_a_loser_changes_nothing(lab: Lab, is_asked_to_stop: bool) -> None
 
 async def test_the_winner_settles_after_the_loser_tried(lab: Lab) -> None:
     first, second = await taken_over(lab)
-    await lab.store.settle(ref_of(first), lifecycle.completed(token_of(first), {"by": "first"}))
+    await lab.store.settle(ref_of(first), lifecycle.completed({"by": "first"}))
 
-    assert await lab.store.settle(
-        ref_of(second), lifecycle.completed(token_of(second), {"by": "second"})
-    )
+    assert await lab.store.settle(ref_of(second), lifecycle.completed({"by": "second"}))
 
     task = await lab.get(second.id)
     assert (task.status, task.result) == (Status.DONE, {"by": "second"})
@@ -72,7 +70,7 @@ async def test_the_same_worker_is_fenced_from_its_own_earlier_claim(lab: Lab) ->
 
     assert await lab.store.is_held(ref_of(first)) is False
     assert await lab.store.is_held(ref_of(second)) is True
-    assert not await lab.store.settle(ref_of(first), lifecycle.completed(token_of(first), None))
+    assert not await lab.store.settle(ref_of(first), lifecycle.completed(None))
 
 
 async def test_a_late_finish_succeeds_while_nobody_reclaimed(lab: Lab) -> None:
@@ -80,7 +78,7 @@ async def test_a_late_finish_succeeds_while_nobody_reclaimed(lab: Lab) -> None:
     lab.pass_time(1000 * HOUR)
 
     assert await lab.store.is_held(ref_of(task)) is True
-    assert await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
     assert (await lab.get(task.id)).status is Status.DONE
 
@@ -89,7 +87,7 @@ async def test_a_late_finish_of_a_last_attempt_succeeds_before_the_reaper(lab: L
     task = await lab.claimed(max_attempts=1)
     lab.pass_time(1000 * HOUR)
 
-    assert await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
     assert await lab.store.reap(10) == []
     assert (await lab.get(task.id)).status is Status.DONE
@@ -101,7 +99,7 @@ async def test_the_reaper_fences_a_late_finish(lab: Lab) -> None:
     await lab.store.reap(10)
     before = lab.raw(task.id)
 
-    assert not await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert not await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
     assert lab.raw(task.id) == before
 
@@ -112,7 +110,7 @@ async def test_a_token_is_compared_as_text(lab: Lab) -> None:
     for wrong in ("", "other", "$lease.token", "$$ROOT"):
         ref = LeaseRef(task.id, task.queue, task.lane, wrong)
         assert await lab.store.is_held(ref) is False
-        assert await lab.store.settle(ref, lifecycle.completed(wrong, None)) is False
+        assert await lab.store.settle(ref, lifecycle.completed(None)) is False
     assert (await lab.get(task.id)).status is Status.RUNNING
 
 
@@ -121,7 +119,7 @@ async def test_a_deleted_task_is_nobodys(lab: Lab) -> None:
     await lab.store.delete(task.id)
 
     assert await lab.store.is_held(ref_of(task)) is False
-    assert not await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert not await lab.store.settle(ref_of(task), lifecycle.completed(None))
     assert (await lab.store.renew([a_renewal(task)])).lost == {token_of(task)}
     assert await lab.store.get(task.id) is None
 
@@ -131,7 +129,7 @@ async def test_a_purged_task_is_nobodys(lab: Lab) -> None:
     task = await lab.claimed(expires_at=now + HOUR)
     await lab.store.delete(task.id)  # what the TTL does, at a moment of our choice
 
-    assert not await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert not await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
 
 async def test_a_pending_task_is_nobodys(lab: Lab) -> None:
@@ -139,7 +137,7 @@ async def test_a_pending_task_is_nobodys(lab: Lab) -> None:
     ref = LeaseRef(task_id, "q", 0, "token")
 
     assert await lab.store.is_held(ref) is False
-    assert not await lab.store.settle(ref, lifecycle.completed("token", None))
+    assert not await lab.store.settle(ref, lifecycle.completed(None))
 
 
 async def test_ending_an_attempt_twice_counts_as_once(lab: Lab) -> None:
@@ -159,7 +157,7 @@ async def test_ending_an_attempt_twice_counts_as_once(lab: Lab) -> None:
 
 async def test_settling_again_after_the_next_claim_changes_nothing(lab: Lab) -> None:
     task = await lab.claimed()
-    patch = lifecycle.retried(token_of(task), FAILURE, -SECOND)
+    patch = lifecycle.retried(FAILURE, -SECOND)
     assert await lab.store.settle(ref_of(task), patch)
     assert await lab.claim() is not None
     before = lab.raw(task.id)

@@ -13,7 +13,7 @@ from bson.datetime_ms import DatetimeMS
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, Task, TaskId
-from tests.lab import HOUR, MINUTE, SECOND, Lab, a_renewal, ref_of, token_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, a_renewal, ref_of
 
 # Documents are the same whichever driver fetches them: Motor would show nothing new.
 both_stores = [pytest.param("memstore"), pytest.param("mongostore", marks=pytest.mark.mongo)]
@@ -109,7 +109,7 @@ async def test_a_spoilt_field_stops_neither_its_task_nor_the_queue(lab: Lab, fie
         assert await lab.store.settle(ref_of(task), lifecycle.progressed(1))
     assert (await lab.store.renew([a_renewal(task) for task in taken])).lost == frozenset()
     for task in taken:
-        retried = lifecycle.retried(token_of(task), FAILURE, HOUR)
+        retried = lifecycle.retried(FAILURE, HOUR)
         asked = task.cancel_requested_at is not None or "cancel_requested_at" in lab.raw(task.id)
         assert await lab.store.settle(ref_of(task), retried) or asked
 
@@ -219,15 +219,15 @@ async def test_a_nearly_empty_document_is_a_task(lab: Lab) -> None:
     assert (task.id, task.attempts, task.max_attempts) == (document["_id"], 1, 0)
     assert task.is_at_most_once
     assert task.due_at is None
-    assert await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
 
 async def test_unknown_fields_stay_as_they_are(lab: Lab) -> None:
     surprise = {"$set": {"a.b": ["$x", {"": None}]}}
     task = await lab.claimed(surprise=surprise)
-    await lab.store.settle(ref_of(task), lifecycle.retried(token_of(task), FAILURE, -SECOND))
+    await lab.store.settle(ref_of(task), lifecycle.retried(FAILURE, -SECOND))
     again = await lab.claim()
     assert again is not None
-    await lab.store.settle(ref_of(again), lifecycle.completed(token_of(again), None))
+    await lab.store.settle(ref_of(again), lifecycle.completed(None))
 
     assert lab.raw(task.id)["surprise"] == surprise

@@ -7,7 +7,7 @@ import pytest
 
 from gotasks_py import lifecycle
 from gotasks_py.task import Status, Task
-from tests.lab import MINUTE, SECOND, Lab, a_renewal, ref_of, token_of
+from tests.lab import MINUTE, SECOND, Lab, a_renewal, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_a_renewed_task_is_left(lab: Lab) -> None:
 
 async def test_a_finished_task_is_left(lab: Lab) -> None:
     task = await lab.claimed(max_attempts=1)
-    await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    await lab.store.settle(ref_of(task), lifecycle.completed(None))
     lab.pass_time(2 * MINUTE)
 
     assert await lab.store.reap(10) == []

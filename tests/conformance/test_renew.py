@@ -97,7 +97,7 @@ async def test_a_lost_lease_is_told_and_the_others_are_renewed(lab: Lab, renew: 
     assert taken is not None
     assert taken.id == lost.id
     await lab.store.delete(deleted.id)
-    await lab.store.settle(ref_of(done), lifecycle.completed(token_of(done), None))
+    await lab.store.settle(ref_of(done), lifecycle.completed(None))
     before = lab.raw(lost.id), lab.raw(done.id)
 
     renewed = await renew([a_renewal(task, HOUR) for task in (lost, deleted, done, kept)])

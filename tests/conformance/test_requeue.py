@@ -8,7 +8,7 @@ import pytest
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, Task
-from tests.lab import HOUR, MINUTE, SECOND, Lab, ref_of, token_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def a_dead(lab: Lab, **fields: object) -> Task:
         queue=str(fields.get("queue", "q")), types=(str(fields.get("type", "t")),)
     )
     assert task is not None
-    assert await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+    assert await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
     return await lab.get(task.id)
 
 
@@ -50,7 +50,7 @@ async def test_a_dead_letter_starts_over_with_its_history(lab: Lab) -> None:
 
 async def test_the_last_holder_cannot_settle_what_came_back(lab: Lab) -> None:
     task = await lab.claimed()
-    patch = lifecycle.died(token_of(task), FAILURE)
+    patch = lifecycle.died(FAILURE)
     await lab.store.settle(ref_of(task), patch)
     await lab.store.transition(task.id, REQUEUE)
 
@@ -66,7 +66,7 @@ async def test_only_dead_letters_come_back(lab: Lab, status: str) -> None:
         task = await lab.claim()
         assert task is not None
         if status == "done":
-            await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+            await lab.store.settle(ref_of(task), lifecycle.completed(None))
     before = lab.raw(task_id)
     assert before["status"] == status
 
@@ -130,7 +130,7 @@ async def test_dead_letters_are_listed_by_queue_and_type_oldest_first(lab: Lab) 
     last = await a_dead(lab)
     await lab.enqueue()
     done = await lab.claimed()
-    await lab.store.settle(ref_of(done), lifecycle.completed(token_of(done), None))
+    await lab.store.settle(ref_of(done), lifecycle.completed(None))
     lab.pass_time(SECOND)
 
     assert await listed(lab, "q", "t") == [first.id, last.id]

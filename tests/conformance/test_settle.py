@@ -9,7 +9,7 @@ import pytest
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import MAX_ERRORS, Failure
 from gotasks_py.task import Status, Task
-from tests.lab import MINUTE, SECOND, Lab, ref_of, token_of, without_times
+from tests.lab import MINUTE, SECOND, Lab, ref_of, without_times
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def settle(lab: Lab, task: Task, patch: lifecycle.Patch) -> Task:
 async def test_a_done_task_keeps_its_result(lab: Lab) -> None:
     task = await lab.claimed(payload={"n": 1})
 
-    done = await settle(lab, task, lifecycle.completed(token_of(task), {"value": 42}))
+    done = await settle(lab, task, lifecycle.completed({"value": 42}))
 
     assert (done.status, done.result, done.payload) == (Status.DONE, {"value": 42}, {"n": 1})
     assert done.finished_at == done.updated_at
@@ -36,7 +36,7 @@ async def test_a_done_task_keeps_its_result(lab: Lab) -> None:
 async def test_no_result_is_no_field(lab: Lab) -> None:
     task = await lab.claimed(result="left from before")
 
-    await settle(lab, task, lifecycle.completed(token_of(task), None))
+    await settle(lab, task, lifecycle.completed(None))
 
     assert "result" not in lab.raw(task.id)
 
@@ -44,7 +44,7 @@ async def test_no_result_is_no_field(lab: Lab) -> None:
 async def test_a_failed_attempt_waits_for_its_backoff(lab: Lab) -> None:
     task = await lab.claimed()
 
-    retried = await settle(lab, task, lifecycle.retried(token_of(task), FAILURE, MINUTE))
+    retried = await settle(lab, task, lifecycle.retried(FAILURE, MINUTE))
 
     assert (retried.status, retried.attempts) == (Status.PENDING, 1)
     (error,) = retried.errors
@@ -64,7 +64,7 @@ async def test_a_failed_attempt_waits_for_its_backoff(lab: Lab) -> None:
 async def test_a_retry_without_delay_is_due_at_once(lab: Lab) -> None:
     task = await lab.claimed()
 
-    await settle(lab, task, lifecycle.retried(token_of(task), FAILURE, timedelta(0)))
+    await settle(lab, task, lifecycle.retried(FAILURE, timedelta(0)))
 
     again = await lab.claim()
     assert again is not None
@@ -74,7 +74,7 @@ async def test_a_retry_without_delay_is_due_at_once(lab: Lab) -> None:
 async def test_a_dead_letter_keeps_why(lab: Lab) -> None:
     task = await lab.claimed(max_attempts=1)
 
-    dead = await settle(lab, task, lifecycle.died(token_of(task), FAILURE))
+    dead = await settle(lab, task, lifecycle.died(FAILURE))
 
     assert (dead.status, dead.attempts) == (Status.DEAD, 1)
     assert [error.kind for error in dead.errors] == ["ValueError"]
@@ -85,7 +85,7 @@ async def test_a_dead_letter_keeps_why(lab: Lab) -> None:
 async def test_a_snoozed_task_runs_later_as_if_nothing_had_been(lab: Lab) -> None:
     task = await lab.claimed()
 
-    snoozed = await settle(lab, task, lifecycle.snoozed(token_of(task), MINUTE))
+    snoozed = await settle(lab, task, lifecycle.snoozed(MINUTE))
 
     assert (snoozed.status, snoozed.attempts, snoozed.errors) == (Status.PENDING, 0, ())
     assert (snoozed.interruptions, snoozed.lease) == (0, None)
@@ -96,7 +96,7 @@ async def test_a_released_task_is_due_at_once_and_counts_the_interruption(lab: L
     task = await lab.claimed()
     before = task.run_at
 
-    released = await settle(lab, task, lifecycle.released(token_of(task)))
+    released = await settle(lab, task, lifecycle.released())
 
     assert (released.status, released.attempts, released.errors) == (Status.PENDING, 0, ())
     assert (released.interruptions, released.run_at) == (1, before)
@@ -109,14 +109,14 @@ async def test_attempts_never_fall_below_none(lab: Lab) -> None:
     task = await lab.claimed()
     lab.edit(task.id, attempts=0)
 
-    assert (await settle(lab, task, lifecycle.released(token_of(task)))).attempts == 0
+    assert (await settle(lab, task, lifecycle.released())).attempts == 0
 
 
 async def test_a_cancelled_task_records_nothing_else(lab: Lab) -> None:
     task = await lab.claimed()
     await lab.store.transition(task.id, lifecycle.cancel_requested())
 
-    cancelled = await settle(lab, task, lifecycle.cancelled(token_of(task)))
+    cancelled = await settle(lab, task, lifecycle.cancelled())
 
     assert (cancelled.status, cancelled.result) == (Status.CANCELLED, None)
     assert (cancelled.errors, cancelled.attempts) == ((), 1)
@@ -136,7 +136,7 @@ async def test_progress_is_noted_and_nothing_else_moves(lab: Lab) -> None:
 
 async def test_progress_is_not_told_as_written_where_it_was_not(lab: Lab) -> None:
     task = await lab.claimed()
-    await settle(lab, task, lifecycle.completed(token_of(task), None))
+    await settle(lab, task, lifecycle.completed(None))
 
     assert await lab.store.settle(ref_of(task), lifecycle.progressed(1)) is False
 
@@ -171,7 +171,7 @@ async def test_errors_are_bounded_and_the_rest_counted(lab: Lab) -> None:
         task = await lab.claim()
         assert task is not None
         failure = Failure(attempt, "worker", "E", f"number {attempt}")
-        await settle(lab, task, lifecycle.retried(token_of(task), failure, timedelta(0)))
+        await settle(lab, task, lifecycle.retried(failure, timedelta(0)))
 
     task = await lab.get(task_id)
     assert (len(task.errors), task.errors_dropped) == (MAX_ERRORS, 3)
@@ -182,7 +182,7 @@ async def test_settling_an_unasked_task_as_cancelled_is_refused(lab: Lab) -> Non
     task = await lab.claimed()
     before = lab.raw(task.id)
 
-    assert await lab.store.settle(ref_of(task), lifecycle.cancelled(token_of(task))) is False
+    assert await lab.store.settle(ref_of(task), lifecycle.cancelled()) is False
 
     assert lab.raw(task.id) == before
 
@@ -190,13 +190,12 @@ async def test_settling_an_unasked_task_as_cancelled_is_refused(lab: Lab) -> Non
 async def test_a_task_that_was_asked_to_stop_does_not_go_on(lab: Lab) -> None:
     task = await lab.claimed()
     await lab.store.transition(task.id, lifecycle.cancel_requested())
-    token = token_of(task)
 
     for patch in (
-        lifecycle.completed(token, {"value": 1}),
-        lifecycle.retried(token, FAILURE, SECOND),
-        lifecycle.died(token, FAILURE),
-        lifecycle.released(token),
+        lifecycle.completed({"value": 1}),
+        lifecycle.retried(FAILURE, SECOND),
+        lifecycle.died(FAILURE),
+        lifecycle.released(),
     ):
         assert await lab.store.settle(ref_of(task), patch) is False
     assert (await lab.get(task.id)).status is Status.RUNNING

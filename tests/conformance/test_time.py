@@ -8,7 +8,7 @@ import pytest
 
 from gotasks_py import lifecycle
 from gotasks_py.task import Task
-from tests.lab import HOUR, MINUTE, SECOND, Lab, ref_of, token_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ async def test_every_time_is_aware_and_in_whole_milliseconds(lab: Lab) -> None:
     assert_well_formed(again)
 
     await lab.store.transition(task.id, lifecycle.cancel_requested())
-    await lab.store.settle(ref_of(again), lifecycle.cancelled(token_of(again)))
+    await lab.store.settle(ref_of(again), lifecycle.cancelled())
 
     assert_well_formed(await lab.get(task.id))
 

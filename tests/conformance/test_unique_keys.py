@@ -8,7 +8,7 @@ from gotasks_py import lifecycle
 from gotasks_py.errors import DuplicateTaskError
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status
-from tests.lab import MINUTE, SECOND, Lab, ref_of, token_of
+from tests.lab import MINUTE, SECOND, Lab, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -53,13 +53,13 @@ async def test_a_key_is_held_while_the_task_is_active(lab: Lab) -> None:
     task = await lab.claimed(unique_key="k")
     await assert_held_by(lab, task.id)
 
-    await lab.store.settle(ref_of(task), lifecycle.retried(token_of(task), FAILURE, MINUTE))
+    await lab.store.settle(ref_of(task), lifecycle.retried(FAILURE, MINUTE))
     await assert_held_by(lab, task.id)
 
     lab.pass_time(2 * MINUTE)
     again = await lab.claim()
     assert again is not None
-    await lab.store.settle(ref_of(again), lifecycle.released(token_of(again)))
+    await lab.store.settle(ref_of(again), lifecycle.released())
     await assert_held_by(lab, task.id)
 
 
@@ -80,14 +80,13 @@ async def test_a_final_task_frees_its_key_and_remembers_it(lab: Lab, end: str) -
     else:
         task = await lab.claim()
         assert task is not None
-        token = token_of(task)
         if end == "done":
-            await lab.store.settle(ref_of(task), lifecycle.completed(token, None))
+            await lab.store.settle(ref_of(task), lifecycle.completed(None))
         elif end == "dead":
-            await lab.store.settle(ref_of(task), lifecycle.died(token, FAILURE))
+            await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
         elif end == "cancelled":
             await lab.store.transition(task_id, lifecycle.cancel_requested())
-            await lab.store.settle(ref_of(task), lifecycle.cancelled(token))
+            await lab.store.settle(ref_of(task), lifecycle.cancelled())
         else:
             lab.pass_time(2 * MINUTE)
             assert len(await lab.store.reap(10)) == 1
@@ -103,14 +102,14 @@ async def test_a_final_task_frees_its_key_and_remembers_it(lab: Lab, end: str) -
 async def test_a_task_without_a_key_remembers_none(lab: Lab) -> None:
     task = await lab.claimed()
 
-    await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
     assert {"unique_key", "released_key"}.isdisjoint(lab.raw(task.id))
 
 
 async def test_the_key_comes_back_with_a_requeue(lab: Lab) -> None:
     task = await lab.claimed(unique_key="k")
-    await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+    await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
 
     requeued = await lab.store.transition(task.id, lifecycle.requeued(fresh_lifetime=False))
 
@@ -122,7 +121,7 @@ async def test_the_key_comes_back_with_a_requeue(lab: Lab) -> None:
 
 async def test_a_requeue_whose_key_is_taken_is_refused_and_changes_nothing(lab: Lab) -> None:
     task = await lab.claimed(unique_key="k")
-    await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+    await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
     holder = await lab.enqueue(unique_key="k")
     before = lab.raw(task.id)
 
@@ -138,7 +137,7 @@ async def test_of_two_dead_letters_with_one_key_one_comes_back(lab: Lab) -> None
     dead = list[object]()
     for _ in range(2):
         task = await lab.claimed(unique_key="k")
-        await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+        await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
         dead.append(task.id)
     requeue = lifecycle.requeued(fresh_lifetime=False)
     assert await lab.store.transition(dead[0], requeue) is not None
@@ -156,7 +155,7 @@ async def test_a_key_may_look_like_anything(lab: Lab, key: str) -> None:
     task = await lab.claimed(unique_key=key)
     await assert_held_by(lab, task.id, key)
 
-    await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+    await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
     requeued = await lab.store.transition(task.id, lifecycle.requeued(fresh_lifetime=False))
 
     assert requeued is not None

@@ -9,7 +9,7 @@ import pytest
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status
-from tests.lab import MINUTE, Lab, a_renewal, ref_of, token_of
+from tests.lab import MINUTE, Lab, a_renewal, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_results_progress_and_payloads_come_back_unchanged(lab: Lab) -> No
         assert await lab.store.settle(ref_of(task), lifecycle.progressed(value))
         assert (await lab.get(task.id)).progress == value, look
 
-        assert await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), value))
+        assert await lab.store.settle(ref_of(task), lifecycle.completed(value))
         done = await lab.get(task.id)
         assert (done.status, done.result, done.progress) == (Status.DONE, value, value), look
         assert isinstance(done.result, type(value)), look
@@ -67,7 +67,7 @@ async def test_names_and_messages_are_text_and_nothing_else(lab: Lab, text: str)
     assert (task.lease.token, task.lease.owner, task.tags) == (text or "t", text, (text,))
 
     failure = Failure(1, text, text, text, text)
-    patch = lifecycle.retried(token_of(task), failure, -MINUTE)
+    patch = lifecycle.retried(failure, -MINUTE)
     assert await lab.store.settle(ref_of(task), patch)
 
     (error,) = (await lab.get(task.id)).errors
@@ -96,7 +96,7 @@ async def test_a_document_over_a_document_replaces_it(lab: Lab) -> None:
     assert (await lab.get(task.id)).progress == {}
 
     result = {"new": 1, "both": {"new": 1}}
-    await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), result))
+    await lab.store.settle(ref_of(task), lifecycle.completed(result))
 
     assert (await lab.get(task.id)).result == result
 
@@ -119,7 +119,7 @@ async def test_a_new_error_entry_is_not_mixed_with_others(lab: Lab) -> None:
     task = await lab.claimed(errors=[{"message": "old", "extra": 1}])
 
     failure = Failure(1, "w", "E", "new")
-    await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), failure))
+    await lab.store.settle(ref_of(task), lifecycle.died(failure))
 
     old, new = (await lab.get(task.id)).errors
     assert (old.message, new.message) == ("old", "new")

@@ -14,6 +14,7 @@ from gotasks_py.task import Status
 PAGE: Final = Path(__file__).parents[2] / "docs" / "lifecycle.md"
 
 LABELS: Final = {
+    (Status.PENDING, Status.PENDING): "reserve, give back",
     (Status.PENDING, Status.RUNNING): "claim",
     (Status.PENDING, Status.CANCELLED): "cancel",
     (Status.RUNNING, Status.RUNNING): "claim after the lease lapsed",

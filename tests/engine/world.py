@@ -64,11 +64,19 @@ class FaultyStore(MemStore):
     async def claim(self, request: ClaimRequest) -> Task | None:
         return await self._watched("claim", super().claim, request)
 
-    async def find_claimed(self, request: ClaimRequest) -> Task | None:
+    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
+        return await self._watched("claim_many", super().claim_many, request, limit)
+
+    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
         return await self._watched("find_claimed", super().find_claimed, request)
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         return await self._watched("settle", partial(super().settle, session=session), ref, patch)
+
+    async def settle_many(
+        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
+    ) -> frozenset[str]:
+        return await self._watched("settle_many", super().settle_many, refs, patch, values)
 
     async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
         return await self._watched("renew", super().renew, renewals)

@@ -24,7 +24,6 @@ from tests.lab import (
     a_renewal,
     raw_collection,
     ref_of,
-    token_of,
 )
 from tests.mongo.recorder import Recorded, recorded_lab
 
@@ -85,7 +84,7 @@ async def test_every_command_of_the_hot_path_names_queue_and_lane(recorded: Reco
         await store.settle(ref_of(task), lifecycle.progressed(1))
         await store.settle(ref_of(task), lifecycle.extended(HOUR))
         await store.renew([a_renewal(task), a_renewal(task)])
-        patch = lifecycle.retried(token_of(task), FAILURE, MINUTE)
+        patch = lifecycle.retried(FAILURE, MINUTE)
         await store.settle(ref_of(task), patch)
         await store.settle(ref_of(task), patch)
         renewer = store.open_renewer(5 * SECOND)
@@ -142,7 +141,7 @@ async def test_durability_does_not_depend_on_the_uri(
             await anyio.to_thread.run_sync(renewer.renew, [a_renewal(task)])
             renewer.close()
             await store.is_held(ref_of(task))
-            await store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+            await store.settle(ref_of(task), lifecycle.died(FAILURE))
             await store.get(task.id)
             assert [each async for each in store.dead_ids(queue=None, type=None)] == [task.id]
             await store.transition(task.id, lifecycle.requeued(fresh_lifetime=True))
@@ -173,7 +172,7 @@ async def test_enqueue_claim_and_settle_take_one_round_trip_each(recorded: Recor
     assert task is not None
 
     with recorded.recorder.recording() as sent:
-        await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), {"value": 1}))
+        await lab.store.settle(ref_of(task), lifecycle.completed({"value": 1}))
     assert names_of(sent) == ["update"]
 
 

@@ -91,7 +91,7 @@ async def test_a_hiccup_is_not_noticed(lab: Lab, failing: FailPoint, how: dict[s
     assert task is not None
     assert (task.id, task.attempts) == (task_id, 1)
     with failing("update", **how):
-        done = lifecycle.completed(token_of(task), {"n": 1})
+        done = lifecycle.completed({"n": 1})
         assert await lab.store.settle(ref_of(task), done) is True
 
     stored = await lab.get(task_id)
@@ -171,11 +171,11 @@ async def test_a_claim_whose_reply_is_lost_is_found_by_its_token(
         try:
             task = await lab.claim(request)
         except StoreError:
-            task = await lab.store.find_claimed(request)
+            (task,) = await lab.store.find_claimed(request)
 
     assert task is not None
     assert (task.id, task.attempts, token_of(task)) == (task_id, 1, request.token)
-    assert await lab.store.find_claimed(request) == task
+    assert await lab.store.find_claimed(request) == [task]
     assert await lab.claim() is None
 
 
@@ -189,7 +189,7 @@ async def test_a_claim_that_did_not_happen_is_not_found(lab: Lab, failing: FailP
     ):
         await lab.claim(request)
 
-    assert await lab.store.find_claimed(request) is None
+    assert await lab.store.find_claimed(request) == []
     assert (await lab.get(task_id)).attempts == 0
 
 
@@ -200,11 +200,11 @@ async def test_a_settlement_whose_reply_is_lost_counts_when_repeated(
     task = await lab.claimed()
     token = token_of(task)
     patch = {
-        "completed": lifecycle.completed(token, {"n": 1}),
-        "retried": lifecycle.retried(token, FAILURE, MINUTE),
-        "released": lifecycle.released(token),
-        "died": lifecycle.died(token, FAILURE),
-        "snoozed": lifecycle.snoozed(token, MINUTE),
+        "completed": lifecycle.completed({"n": 1}),
+        "retried": lifecycle.retried(FAILURE, MINUTE),
+        "released": lifecycle.released(),
+        "died": lifecycle.died(FAILURE),
+        "snoozed": lifecycle.snoozed(MINUTE),
     }[way]
 
     with failing("update", times=2, **REPLY_LOST):
@@ -274,7 +274,7 @@ async def test_work_goes_on_after_a_step_down(
     assert task is not None
     assert (task.id, task.attempts) == (task_id, 1)
     assert (await lab.store.renew([a_renewal(running, HOUR)])).lost == frozenset()
-    assert await lab.store.settle(ref_of(running), lifecycle.completed(token_of(running), None))
+    assert await lab.store.settle(ref_of(running), lifecycle.completed(None))
 
     assert (await lab.get(running.id)).status is Status.DONE
 
@@ -296,7 +296,7 @@ async def test_a_step_down_in_the_midst_loses_and_doubles_nothing(
             if task is not None:
                 assert task.attempts == 1
                 claimed.append(task.id)
-                done = lifecycle.completed(token_of(task), None)
+                done = lifecycle.completed(None)
                 assert await lab.store.settle(ref_of(task), done)
 
     with anyio.fail_after(40):

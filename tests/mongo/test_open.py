@@ -29,7 +29,7 @@ from gotasks_py.errors import (
     StoreUnavailableError,
 )
 from gotasks_py.task import LeaseRef
-from tests.lab import Lab, raw_collection, ref_of, token_of
+from tests.lab import Lab, raw_collection, ref_of
 from tests.mongo.recorder import Recorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
@@ -106,7 +106,7 @@ async def test_every_operation_reports_a_server_that_does_not_answer() -> None:
         store.set_queue_policy(QueuePolicy("q")),
         store.get(store.new_id()),
         store.delete(store.new_id()),
-        store.settle(ref, lifecycle.completed("token", None)),
+        store.settle(ref, lifecycle.completed(None)),
         store.is_held(ref),
         store.transition(store.new_id(), lifecycle.withdrawn()),
         store.reap(1),
@@ -200,7 +200,7 @@ async def test_a_user_that_may_read_and_write_its_database_needs_no_more(guarded
 
     task = await lab.claimed()
 
-    assert await store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert await store.settle(ref_of(task), lifecycle.completed(None))
     await store.aclose()
 
 
@@ -225,7 +225,7 @@ async def test_a_standalone_server_works_and_says_once_what_it_lacks(
             await store.open()
         lab = Lab(store, cast("Any", None), "mongostore")
         task = await lab.claimed(unique_key="k")
-        assert await store.settle(ref_of(task), lifecycle.completed(token_of(task), {"a": 1}))
+        assert await store.settle(ref_of(task), lifecycle.completed({"a": 1}))
         await store.aclose()
 
     warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -179,17 +179,17 @@ class Lives(RuleBasedStateMachine):
         failure = Failure(attempt, "worker", "E", "no")
         match way:
             case "completed":
-                return lifecycle.completed(token, {"n": 1})
+                return lifecycle.completed({"n": 1})
             case "retried":
-                return lifecycle.retried(token, failure, delay)
+                return lifecycle.retried(failure, delay)
             case "died":
-                return lifecycle.died(token, failure)
+                return lifecycle.died(failure)
             case "snoozed":
-                return lifecycle.snoozed(token, delay)
+                return lifecycle.snoozed(delay)
             case "released":
-                return lifecycle.released(token)
+                return lifecycle.released()
             case _:
-                return lifecycle.cancelled(token)
+                return lifecycle.cancelled()
 
     @precondition(lambda self: self.models)
     @rule(number=st.integers(0, 2), which=st.integers(0, 9), way=st.sampled_from(sorted(ENDS)))

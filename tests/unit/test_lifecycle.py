@@ -20,7 +20,7 @@ LEASE = timedelta(seconds=60)
 FAILURE = Failure(1, "w", "ValueError", "message")
 
 TABLE = {
-    "pending": {"running", "cancelled"},
+    "pending": {"pending", "running", "cancelled"},
     "running": {"running", "pending", "done", "dead", "cancelled"},
     "done": set[str](),
     "dead": {"pending"},
@@ -34,14 +34,22 @@ TRANSITIONS: dict[str, tuple[Patch, Status | None, set[Status]]] = {
         None,
         {Status.RUNNING},
     ),
+    "claimed_in_batch": (
+        lifecycle.claimed_in_batch(token=MINE + "2", owner="w2", lease=LEASE),
+        None,
+        {Status.RUNNING, Status.PENDING},
+    ),
+    "started": (lifecycle.started(owner="w", lease=LEASE), Status.PENDING, {Status.RUNNING}),
+    "unreserved": (lifecycle.unreserved(), Status.PENDING, {Status.PENDING}),
+    "completed_each": (lifecycle.completed_each(), Status.RUNNING, {Status.DONE}),
     "extended": (lifecycle.extended(LEASE), Status.RUNNING, {Status.RUNNING}),
     "progressed": (lifecycle.progressed(1), Status.RUNNING, {Status.RUNNING}),
-    "completed": (lifecycle.completed("t", 1), Status.RUNNING, {Status.DONE}),
-    "retried": (lifecycle.retried("t", FAILURE, LEASE), Status.RUNNING, {Status.PENDING}),
-    "died": (lifecycle.died("t", FAILURE), Status.RUNNING, {Status.DEAD}),
-    "snoozed": (lifecycle.snoozed("t", LEASE), Status.RUNNING, {Status.PENDING}),
-    "released": (lifecycle.released("t"), Status.RUNNING, {Status.PENDING}),
-    "cancelled": (lifecycle.cancelled("t"), Status.RUNNING, {Status.CANCELLED}),
+    "completed": (lifecycle.completed(1), Status.RUNNING, {Status.DONE}),
+    "retried": (lifecycle.retried(FAILURE, LEASE), Status.RUNNING, {Status.PENDING}),
+    "died": (lifecycle.died(FAILURE), Status.RUNNING, {Status.DEAD}),
+    "snoozed": (lifecycle.snoozed(LEASE), Status.RUNNING, {Status.PENDING}),
+    "released": (lifecycle.released(), Status.RUNNING, {Status.PENDING}),
+    "cancelled": (lifecycle.cancelled(), Status.RUNNING, {Status.CANCELLED}),
     "withdrawn": (lifecycle.withdrawn(), Status.PENDING, {Status.CANCELLED}),
     "cancel_requested": (lifecycle.cancel_requested(), Status.RUNNING, {Status.RUNNING}),
     "reaped": (lifecycle.reaped(), Status.RUNNING, {Status.DEAD, Status.CANCELLED}),
@@ -182,7 +190,7 @@ def test_errors_are_kept_up_to_their_bound() -> None:
     document = a_document(Status.RUNNING)
     for number in range(MAX_ERRORS + 5):
         failure = Failure(number, "w", "k", "m")
-        document = {**apply(lifecycle.retried("t", failure, LEASE), document, NOW)}
+        document = {**apply(lifecycle.retried(failure, LEASE), document, NOW)}
     errors = document["errors"]
     assert isinstance(errors, list)
     assert [entry["attempt"] for entry in errors] == list(range(5, MAX_ERRORS + 5))
@@ -198,7 +206,7 @@ def test_an_attempt_that_does_not_count_never_goes_below_zero(name: str, attempt
 
 def test_a_final_task_lets_go_of_its_key_and_a_requeue_takes_it_again() -> None:
     running = a_document(Status.RUNNING, unique_key="k")
-    dead = apply(lifecycle.died("t", FAILURE), running, NOW)
+    dead = apply(lifecycle.died(FAILURE), running, NOW)
     assert "unique_key" not in dead
     assert dead["released_key"] == "k"
     back = apply(lifecycle.requeued(fresh_lifetime=False), dead, NOW)

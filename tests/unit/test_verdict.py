@@ -98,7 +98,7 @@ def test_each_ending_has_its_verdict(
         assert found.failure.attempt == judge.task.attempts
     else:
         assert kind is None
-    assert (patch_for(found, "t") is None) == isinstance(found, Lost)
+    assert (patch_for(found) is None) == isinstance(found, Lost)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""Claiming and settling many tasks, each in one write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import bson
+from bson.raw_bson import RawBSONDocument
+from pymongo.asynchronous.collection import AsyncCollection
+
+from gotasks_mongostore import _filters as filters
+from gotasks_mongostore._driver import Document
+from gotasks_mongostore._low_water import Bound
+from gotasks_mongostore._render import Pipeline, render
+from gotasks_py.expressions import Each
+from gotasks_py.lifecycle import Patch, batch_token, claimed_in_batch
+from gotasks_py.store import ClaimRequest
+from gotasks_py.task import LeaseRef, Status, Task
+
+# A command holds 16 MiB: half of it for a table of results, the rest for all else.
+_TABLE_BYTES: Final = 8 * 1024 * 1024
+_MOST_AT_ONCE: Final = 10_000
+
+
+async def find(
+    tasks: AsyncCollection[Document], request: ClaimRequest, limit: int, bound: Bound | None
+) -> list[Document]:
+    """Read what a claim of many may take, in the order of claims."""
+    condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
+    cursor = tasks.find(
+        condition, sort=filters.CLAIM_ORDER, limit=limit, hint="claim", batch_size=limit
+    )
+    return await cursor.to_list(None)
+
+
+async def take(
+    tasks: AsyncCollection[Document],
+    request: ClaimRequest,
+    found: Sequence[Document],
+    now: datetime,
+) -> list[Task]:
+    """Claim what was found, unless others have; in the order it was found.
+
+    Where the write took all, the tasks are made from what was found, as of ``now``. Those
+    that were lapsed, or that a hand has spoilt, are read back: the server knows best what
+    became of them.
+    """
+    patch = claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
+    result = await tasks.update_many(
+        filters.still_as_found(request, found), render(patch), hint="_id_"
+    )
+    if result.matched_count == len(found):
+        unsure = [each for each in found if not filters.is_plain(each)]
+    else:
+        unsure = list(found)
+    ours = await _read_back(tasks, request, unsure) if unsure and result.matched_count else {}
+    doubtful = {repr(each["_id"]) for each in unsure}
+    documents = (
+        ours.get(repr(each["_id"]))
+        if doubtful and repr(each["_id"]) in doubtful
+        else _taken(each, request, now)
+        for each in found
+    )
+    return [Task.from_document(each) for each in documents if each is not None]
+
+
+async def _read_back(
+    tasks: AsyncCollection[Document], request: ClaimRequest, found: Sequence[Document]
+) -> Mapping[str, Document]:
+    ours = filters.held_in_batch(request, [each["_id"] for each in found])
+    # A hand can have made ids that cannot be hashed.
+    return {repr(each["_id"]): each for each in await tasks.find(ours, hint="_id_").to_list(None)}
+
+
+def _taken(document: Document, request: ClaimRequest, now: datetime) -> Document:
+    """Do in place what the patch of the claim does to a pending task."""
+    until = now + request.lease
+    token = batch_token(request.token, document["_id"])
+    document["lease"] = {
+        "token": token,
+        "owner": request.owner,
+        "until": until,
+        "due_at": document["due_at"],
+    }
+    document["due_at"] = until
+    document["updated_at"] = now
+    attempts, most = document["attempts"], document["max_attempts"]
+    assert isinstance(attempts, int) and isinstance(most, int)  # noqa: S101, PT018  - it is plain
+    if attempts + 1 < most:
+        document["status"] = Status.RUNNING.value
+        document["attempts"] = attempts + 1
+        document["started_at"] = now
+    return document
+
+
+async def settle(
+    tasks: AsyncCollection[Document],
+    refs: Sequence[LeaseRef],
+    patch: Patch,
+    values: Sequence[object],
+) -> frozenset[str]:
+    """Write to many running tasks; tell the tokens that the fence refused.
+
+    Raises:
+        ValueError: there is not a value for each of ``refs``.
+    """
+    if values and len(values) != len(refs):
+        msg = f"{len(refs)} tasks came with {len(values)} values"
+        raise ValueError(msg)
+    refused = set[str]()
+    for part, pipeline in _parts(tasks, refs, patch, values):
+        result = await tasks.update_many(filters.held_by_any(part, patch), pipeline, hint="_id_")
+        if result.matched_count != len(part):
+            refused |= await _refused(tasks, part, patch)
+    return frozenset(refused)
+
+
+async def _refused(
+    tasks: AsyncCollection[Document], refs: Sequence[LeaseRef], patch: Patch
+) -> set[str]:
+    ours = filters.marked_by_any(refs, patch)
+    found = await tasks.find(ours, {"settle_token": 1}, hint="_id_").to_list(None)
+    marks = {each["settle_token"] for each in found}
+    return {ref.token for ref in refs if patch.mark_of(ref) not in marks}
+
+
+def _parts(
+    tasks: AsyncCollection[Document],
+    refs: Sequence[LeaseRef],
+    patch: Patch,
+    values: Sequence[object],
+) -> Iterator[tuple[Sequence[LeaseRef], Pipeline]]:
+    """Split a settlement into what one command can carry."""
+    has_table = bool(values) and any(isinstance(each, Each) for each in patch.changes.values())
+    for start in range(0, len(refs), _MOST_AT_ONCE):
+        part = refs[start : start + _MOST_AT_ONCE]
+        if has_table:
+            of_part = values[start : start + _MOST_AT_ONCE]
+            yield from _with_tables(tasks, part, patch, of_part)
+        else:
+            yield part, render(patch)
+
+
+def _with_tables(
+    tasks: AsyncCollection[Document],
+    refs: Sequence[LeaseRef],
+    patch: Patch,
+    values: Sequence[object],
+) -> Iterator[tuple[Sequence[LeaseRef], Pipeline]]:
+    table = bson.encode({"$literal": values}, codec_options=tasks.codec_options)
+    if len(table) > _TABLE_BYTES and len(refs) > 1:
+        half = len(refs) // 2
+        yield from _with_tables(tasks, refs[:half], patch, values[:half])
+        yield from _with_tables(tasks, refs[half:], patch, values[half:])
+        return
+    index = {"$indexOfArray": [{"$literal": [ref.id for ref in refs]}, "$_id"]}
+    value: object = {"$arrayElemAt": [RawBSONDocument(table), index]}
+    if any(each is None for each in values):
+        value = {"$ifNull": [value, "$$REMOVE"]}
+    yield refs, render(patch, value)
