@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, overload
 
@@ -127,8 +127,20 @@ class Client:
             Enqueue(queue, type, payload, policy), None, on_conflict, session
         )
 
-    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
-        """Store many tasks, in chunks, each on its own; the handles align with the input.
+    async def enqueue_many(
+        self,
+        requests: Iterable[Enqueue],
+        *,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[TaskHandle[Any]]:
+        """Store many tasks, each on its own; the handles align with the input.
+
+        They are sent in chunks of at most 1000, and prepared while others are on their way,
+        so ``requests`` may be a generator of any length; what it raises ends the call when
+        the chunks before have arrived. ``progress`` is called on the event loop after each
+        chunk, with the number of tasks that were handled so far, stored or refused; it
+        must not block. What it raises is logged, and it is not called again. A call that is
+        cancelled has stored some of the tasks.
 
         Raises:
             PartialEnqueueError: some failed; ``ids`` and ``failures`` say which and why,
@@ -137,7 +149,7 @@ class Client:
         await self._ready()
         for queue in self._queues.values():
             await self._register(queue)
-        return await self._producer.enqueue_many(requests)
+        return await self._producer.enqueue_many(requests, progress)
 
     async def get(self, task_id: object) -> Task:
         """Read a task by its id or the id's text.

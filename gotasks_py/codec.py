@@ -26,6 +26,7 @@ from pydantic_core import to_json
 from typing_extensions import is_typeddict
 
 from gotasks_py._equality import Difference, difference
+from gotasks_py._plain import PlainWriter
 from gotasks_py._storable import LEAVES, Document, UnstorableError, storable
 from gotasks_py.errors import HandlerError, PayloadError, PayloadTooLargeError
 
@@ -59,6 +60,7 @@ class Codec(Generic[T]):
         self.name = _type_name(annotation)
         self._adapter = self._build_adapter()
         self._has_fields = _has_fields(annotation)
+        self._plain = PlainWriter(cast("dict[str, object]", self._adapter.core_schema))
 
     def encode(self, value: object, *, limit: int, what: str = "payload") -> Document:
         """Return the document of a value, which decodes to an equal value.
@@ -69,19 +71,17 @@ class Codec(Generic[T]):
             PayloadError: the value does not fit the type, or would not come back equal.
             PayloadTooLargeError: the document is larger than ``limit``.
         """
+        return self.encode_sized(value, limit=limit, what=what)[0]
+
+    def encode_sized(
+        self, value: object, *, limit: int, what: str = "payload"
+    ) -> tuple[Document, int]:
+        """Return what ``encode`` does, and its size in bytes of BSON."""
         valid = self._validated(value)
-        problems: list[PayloadError] = []
-        for mode, by_alias in _DUMPS:
-            try:
-                document, size = self._stored(valid, mode, by_alias=by_alias)
-                self._refuse_losses(valid, document)
-            except PayloadError as error:
-                problems.append(error)
-                continue
-            if size > limit:
-                raise PayloadTooLargeError(what, size, limit)
-            return document
-        raise problems[0]
+        document, size = self._proven(valid) or self._tried(valid)
+        if size > limit:
+            raise PayloadTooLargeError(what, size, limit)
+        return document, size
 
     def decode(self, document: object) -> T:
         """Return the value of a document, made of fresh objects each time.
@@ -147,6 +147,29 @@ class Codec(Generic[T]):
         except Exception:  # noqa: BLE001, S110  - the first error is the one to report
             pass
         raise _misfit(misfit, self.name) from None
+
+    def _proven(self, valid: T) -> tuple[Document, int] | None:
+        """Write what is known to come back equal; ``None``: that takes a trial."""
+        written = self._plain.written(valid, _WRAPPER)
+        if written is not None and self._plain.is_refusing:
+            try:
+                self.decode(written[0])
+            except PayloadError:
+                return None
+        return written
+
+    def _tried(self, valid: T) -> tuple[Document, int]:
+        """Write it in the first way in which it comes back equal."""
+        problems: list[PayloadError] = []
+        for mode, by_alias in _DUMPS:
+            try:
+                document, size = self._stored(valid, mode, by_alias=by_alias)
+                self._refuse_losses(valid, document)
+            except PayloadError as error:
+                problems.append(error)
+                continue
+            return document, size
+        raise problems[0]
 
     def _stored(self, valid: T, mode: _Mode, *, by_alias: bool) -> tuple[Document, int]:
         wrapped = False

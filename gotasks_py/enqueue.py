@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any, Final
 
-from gotasks_py.codec import Codec, codec_for, codec_for_value
+from gotasks_py._bulk import BulkEnqueue, Chunk, Progress
+from gotasks_py.codec import Codec, Document, codec_for, codec_for_value
 from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
     GotasksError,
-    PartialEnqueueError,
-    StoreUnavailableError,
     UnknownQueueError,
 )
 from gotasks_py.handle import TaskHandle
@@ -25,14 +23,10 @@ from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name, res
 from gotasks_py.store import Session, Store, TaskDocument
 from gotasks_py.task import Task, TaskId
 
-CHUNK: Final = 1000
-"""How many tasks of a bulk enqueue are prepared and sent at a time."""
-
 _METADATA_LIMIT: Final = 64 * 1024
 _ANYTHING: Final[Codec[Any]] = codec_for(Any)
 _METADATA: Final = codec_for(dict[str, dict[str, Any]])
 _NO_POLICY: Final = TaskPolicy()
-_NOT_SENT: Final = "not sent: the database was away for the tasks before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,8 @@ class Producer:
         if on_conflict not in {"raise", "return"}:
             msg = f"on_conflict must be 'raise' or 'return', not {on_conflict!r}"
             raise ConfigurationError(msg)
-        document = self._document(request, task_type)
+        draft = self._draft(request, task_type, self.store.clock.now())
+        document = self._document(draft, self._payload(request, draft)[0])
         try:
             await self.store.insert(document, session=session)
         except DuplicateTaskError as error:
@@ -76,78 +71,68 @@ class Producer:
                 raise
             return await self._holder(error)
         if session is None:  # whether a transaction commits is not known here
-            await self._announce(document)
-        return self.handle(document["_id"], request.queue, request.type, task_type)
+            self._nudge_for([document])
+            await self._call_hooks(document)
+        return self._handle(draft, document["_id"])
 
-    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]:
+    async def enqueue_many(
+        self, requests: Iterable[Enqueue], progress: Progress | None
+    ) -> list[TaskHandle[Any]]:
         """Store many tasks; see ``Manager.enqueue_many``."""
-        handles: list[TaskHandle[Any] | None] = []
-        failures: dict[int, GotasksError] = {}
-        is_away = False
-        for chunk in _chunks(requests):
-            start = len(handles)
-            if is_away:
-                failures |= {
-                    start + index: StoreUnavailableError(_NOT_SENT) for index in range(len(chunk))
-                }
-                handles.extend([None] * len(chunk))
-                continue
-            handles.extend(await self._enqueue_chunk(chunk, start, failures))
-            is_away = all(
-                isinstance(failures.get(start + index), StoreUnavailableError)
-                for index in range(len(chunk))
-            )
-        if failures:
-            raise PartialEnqueueError(
-                [None if handle is None else handle.id for handle in handles], failures
-            )
-        return [handle for handle in handles if handle is not None]
+        bulk = BulkEnqueue(
+            self.store,
+            prepare=self._prepare,
+            stored=self._nudge_for,
+            announce=self._call_hooks if self.hooks.has("on_enqueue") else None,
+            progress=progress,
+        )
+        return await bulk.run(requests)
 
-    def handle(
-        self, task_id: TaskId, queue: str, name: str, task_type: TaskType[Any, Any] | None = None
-    ) -> TaskHandle[Any]:
+    def handle(self, task_id: TaskId, queue: str, name: str) -> TaskHandle[Any]:
         """Make a handle for a stored task, typed where its type is known."""
-        known = task_type or self._known_type(queue, name)
+        known = self._known_type(queue, name)
         codec = _ANYTHING if known is None else known.result_codec
         return TaskHandle(task_id, queue, name, self.store, codec)
 
-    async def _enqueue_chunk(
-        self, chunk: Sequence[Enqueue], start: int, failures: dict[int, GotasksError]
-    ) -> list[TaskHandle[Any] | None]:
-        documents: dict[int, TaskDocument] = {}
-        for index, request in enumerate(chunk):
+    def _prepare(self, requests: Sequence[Enqueue], chunk: Chunk) -> None:
+        """Prepare requests that came together; what they have in common is settled once."""
+        drafts: dict[tuple[str, str, int], _Draft] = {}
+        now = self.store.clock.now()
+        for request in requests:
             try:
-                documents[index] = self._document(request, None)
+                draft = self._shared_draft(request, now, drafts)
+                payload, size = self._payload(request, draft)
             except GotasksError as error:
-                failures[start + index] = error
-        indexes = list(documents)
-        refused = await self.store.insert_many(list(documents.values()))
-        for position, reason in refused.items():
-            failures[start + indexes[position]] = reason
-            del documents[indexes[position]]
-        for document in documents.values():
-            await self._announce(document)
-        return [
-            self.handle(documents[index]["_id"], request.queue, request.type)
-            if index in documents
-            else None
-            for index, request in enumerate(chunk)
-        ]
+                chunk.fail(error)
+                continue
+            document = self._document(draft, payload)
+            chunk.add(document, self._handle(draft, document["_id"]), size)
 
-    def _document(self, request: Enqueue, task_type: TaskType[Any, Any] | None) -> TaskDocument:
+    def _shared_draft(
+        self, request: Enqueue, now: datetime, drafts: dict[tuple[str, str, int], _Draft]
+    ) -> _Draft:
+        _check_kind(request)
+        key = (request.queue, request.type, id(request.policy))
+        try:
+            draft = drafts.get(key)
+        except TypeError:  # a name that cannot be hashed is none, and will be refused
+            draft = None
+        if draft is None:
+            draft = drafts[key] = self._draft(request, None, now)
+        return draft
+
+    def _draft(
+        self, request: Enqueue, task_type: TaskType[Any, Any] | None, now: datetime
+    ) -> _Draft:
+        """Settle all of a task but its id and its payload."""
         _check_request(request)
         queue = self.queues.get(request.queue)
         if queue is None:
             raise UnknownQueueError(request.queue, list(self.queues))
         policy = request.policy or _NO_POLICY
-        known = task_type or self._known_type(request.queue, request.type)
-        codec = codec_for_value(request.payload) if known is None else known.payload_codec
-        now = self.store.clock.now()
         fields = {
-            "_id": self.store.new_id(),
             "queue": request.queue,
             "type": request.type,
-            "payload": codec.encode(request.payload, limit=self.payload_limit),
             **resolve(policy, queue, self.defaults, now),
         }
         if policy.metadata:
@@ -155,7 +140,24 @@ class Producer:
                 {"metadata": policy.metadata}, limit=_METADATA_LIMIT, what="metadata"
             )
             fields["metadata"] = encoded["metadata"]
-        return enqueued(fields, now=now)
+        known = task_type or self._known_type(request.queue, request.type)
+        return _Draft(
+            request.queue,
+            request.type,
+            None if known is None else known.payload_codec,
+            _ANYTHING if known is None else known.result_codec,
+            enqueued(fields, now=now),
+        )
+
+    def _payload(self, request: Enqueue, draft: _Draft) -> tuple[Document, int]:
+        codec = draft.payload_codec or codec_for_value(request.payload)
+        return codec.encode_sized(request.payload, limit=self.payload_limit)
+
+    def _document(self, draft: _Draft, payload: Document) -> TaskDocument:
+        return {"_id": self.store.new_id(), **draft.fields, "payload": payload}
+
+    def _handle(self, draft: _Draft, task_id: TaskId) -> TaskHandle[Any]:
+        return TaskHandle(task_id, draft.queue, draft.type, self.store, draft.result_codec)
 
     def _known_type(self, queue: str, name: str) -> TaskType[Any, Any] | None:
         handler = self.registry.find(queue, name)
@@ -168,18 +170,35 @@ class Producer:
             raise error
         return self.handle(task.id, task.queue, task.type)
 
-    async def _announce(self, document: TaskDocument) -> None:
-        due_at = document["due_at"]
-        self.nudge(str(document["queue"]), due_at if isinstance(due_at, datetime) else None)
+    def _nudge_for(self, documents: Iterable[TaskDocument]) -> None:
+        for queue, due_at in {(each["queue"], each["due_at"]) for each in documents}:
+            self.nudge(str(queue), due_at if isinstance(due_at, datetime) else None)
+
+    async def _call_hooks(self, document: TaskDocument) -> None:
         # Reading the task back takes longer than encoding its payload did.
         if self.hooks.has("on_enqueue"):
             await self.hooks.call_apart("on_enqueue", TaskEvent(task=Task.from_document(document)))
 
 
-def _check_request(request: object) -> None:
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What tasks of one type and policy have in common, when they are enqueued together."""
+
+    queue: str
+    type: str
+    payload_codec: Codec[Any] | None
+    result_codec: Codec[Any]
+    fields: TaskDocument
+
+
+def _check_kind(request: object) -> None:
     if not isinstance(request, Enqueue):
         msg = f"a request must be an Enqueue(queue, type, payload, policy), not {request!r}"
         raise ConfigurationError(msg)
+
+
+def _check_request(request: Enqueue) -> None:
+    _check_kind(request)
     check_name("queue", request.queue)
     check_name("type", request.type)
     _check_policy(request.policy)
@@ -189,9 +208,3 @@ def _check_policy(policy: object) -> None:
     if policy is not None and not isinstance(policy, TaskPolicy):
         msg = f"a policy must be a TaskPolicy(...), not {policy!r}"
         raise ConfigurationError(msg)
-
-
-def _chunks(requests: Iterable[Enqueue]) -> Iterator[list[Enqueue]]:
-    iterator = iter(requests)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk

@@ -47,7 +47,10 @@ class _AsyncOperations(Protocol):
         on_conflict: OnConflict = "raise",
     ) -> TaskHandle[Any]: ...
 
-    async def enqueue_many(self, requests: Iterable[Enqueue]) -> list[TaskHandle[Any]]: ...
+    async def enqueue_many(
+        self, requests: Iterable[Enqueue], *, progress: Callable[[int], object] | None = None
+    ) -> list[TaskHandle[Any]]: ...
+
     async def get(self, task_id: object) -> Task: ...
     async def handle(self, task_id: object) -> TaskHandle[Any]: ...
     async def cancel(self, task_id: object) -> Task: ...
@@ -134,9 +137,17 @@ class SyncManager:
         )
         return self._wrapped(self._call(enqueue))
 
-    def enqueue_many(self, requests: Iterable[Enqueue]) -> list[SyncTaskHandle[Any]]:
-        """Store many tasks; see ``Manager.enqueue_many``."""
-        handles = self._call(partial(self._manager.enqueue_many, requests))
+    def enqueue_many(
+        self,
+        requests: Iterable[Enqueue],
+        *,
+        progress: Callable[[int], object] | None = None,
+    ) -> list[SyncTaskHandle[Any]]:
+        """Store many tasks; see ``Manager.enqueue_many``.
+
+        ``requests`` is read, and ``progress`` called, in the thread of the event loop.
+        """
+        handles = self._call(partial(self._manager.enqueue_many, requests, progress=progress))
         return [self._wrapped(handle) for handle in handles]
 
     def get(self, task_id: object) -> Task:

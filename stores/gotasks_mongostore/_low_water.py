@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
-from gotasks_py.store import ClaimRequest
+from gotasks_py.store import ClaimRequest, TaskDocument
 from gotasks_py.task import Task
 
 # A sweep walks over all taken entries (2.5 ms for 20 000 of them, measured on MongoDB 6.0),
@@ -131,6 +131,14 @@ class _Lane:
         self.most_urgent = max(self.most_urgent, task.priority)
         if look.met is None or not _hides(marks, look.met):
             self.marks[types] = marks
+
+
+def by_place(documents: Iterable[TaskDocument]) -> Iterable[TaskDocument]:
+    """Pick one document of each lane, priority and due time: one tells as much as all."""
+    return {
+        (each.get("queue"), each.get("lane"), each.get("priority"), each.get("due_at")): each
+        for each in documents
+    }.values()
 
 
 def _bound(marks: dict[int, datetime]) -> Bound:

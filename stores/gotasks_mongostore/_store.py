@@ -20,7 +20,7 @@ from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
-from gotasks_mongostore._low_water import Bound, Look, LowWater
+from gotasks_mongostore._low_water import Bound, Look, LowWater, by_place
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_py.clock import Clock
@@ -165,7 +165,7 @@ class MongoStore:
             return {}
         with self._operation("insert tasks") as here:
             refused, unclear = await _inserts.insert_many(here.tasks, documents)
-        for document in documents:
+        for document in by_place(documents):
             self._note(document)
         if unclear is None:
             return refused

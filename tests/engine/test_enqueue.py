@@ -35,7 +35,7 @@ from gotasks_py import (
     TaskType,
     UnknownQueueError,
 )
-from gotasks_py.enqueue import CHUNK
+from gotasks_py._bulk import CHUNK
 from gotasks_py.testing import START
 from tests.engine.world import Ears, FaultyStore, a_manager, failing, seconds, settled
 

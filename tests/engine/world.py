@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -60,6 +60,9 @@ class FaultyStore(MemStore):
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         await self._watched("insert", partial(super().insert, session=session), document)
+
+    async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
+        return await self._watched("insert_many", super().insert_many, documents)
 
     async def claim(self, request: ClaimRequest) -> Task | None:
         return await self._watched("claim", super().claim, request)
