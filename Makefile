@@ -11,10 +11,10 @@ DEMO := .venv/demo.stamp
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test coverage check format bench build clean
+.PHONY: help setup demo test coverage check format bench bench-peers build clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## Make .venv with everything for development (PYTHON=python3.12 chooses)
 
@@ -40,6 +40,9 @@ format: $(DEV) ## Format the code and fix what can be fixed
 
 bench: $(DEV) ## Run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(DEV) ## Compare with other libraries, on servers of its own
+	$(BIN)/python -m bench.peers $(ARGS)
 
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	$(BIN)/python -m build --no-isolation

@@ -1,0 +1,36 @@
+"""taskiq on MongoDB, by the broker of taskiq-mongodb."""
+
+from taskiq_mongodb import MongoBroker
+
+from bench.peers import inside
+
+PACKAGES = ("taskiq", "taskiq-mongodb", "pymongo")
+# It claims one at a time, and its default poll of an empty queue is its latency.
+broker = MongoBroker(inside.url(), "taskiq", {"name": "bench", "poll_interval": 0.01})
+
+
+@broker.task("note")
+async def note(*, to: str, subject: str, number: int) -> None:  # noqa: ARG001
+    """Do nothing."""
+    inside.ledger.note(number)
+
+
+async def prepare() -> None:
+    """Connect, and make the indexes."""
+    await broker.startup()
+
+
+async def enqueue_one(number: int) -> None:
+    """Enqueue a task."""
+    await note.kiq(**inside.payload(number))
+
+
+async def enqueue_many(numbers: range) -> None:
+    """Enqueue from many callers: there is no bulk call."""
+    await inside.at_once(enqueue_one, numbers)
+
+
+def work() -> None:
+    """Run the library's own worker."""
+    options = ("--workers", "1", "--max-prefetch", "100", "--no-parse", "--log-level", "ERROR")
+    inside.run("taskiq", "worker", *options, f"{__name__}:broker")
