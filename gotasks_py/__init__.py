@@ -36,6 +36,7 @@ from gotasks_py.handlers import Handler, TaskType
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
 from gotasks_py.manager import Manager
+from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import QueuePolicy, TaskPolicy
 from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager, SyncTaskHandle
@@ -68,6 +69,7 @@ __all__ = [
     "PartialEnqueueError",
     "PayloadError",
     "PayloadTooLargeError",
+    "PipelineMode",
     "QueueConflictError",
     "QueueOrder",
     "QueuePolicy",

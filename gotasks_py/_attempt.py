@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from gotasks_py import lifecycle
 from gotasks_py._control import AttemptControl
+from gotasks_py._recording import BulkRecorder
 from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._verdict import (
@@ -69,6 +70,7 @@ class AttemptRunner:
     result_limit: int
     threads: anyio.CapacityLimiter
     lease_changed: Callable[[], None]
+    bulk: BulkRecorder | None = None
 
     async def run(
         self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
@@ -83,6 +85,14 @@ class AttemptRunner:
         attempt = _Attempt(self, running, handler, queue)
         async with anyio.create_task_group() as group:
             group.start_soon(attempt.run)
+        return attempt.again_in
+
+    async def run_here(
+        self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
+    ) -> timedelta | None:
+        """Do the same as :meth:`run` in the task of the caller, who has made it for this."""
+        attempt = _Attempt(self, running, handler, queue)
+        await attempt.run()
         return attempt.again_in
 
     async def refuse(self, running: Running) -> None:
@@ -125,7 +135,7 @@ class _Attempt:
         queue: QueuePolicy,
     ) -> None:
         self._runner = runner
-        self._running = running
+        self._running = self.running = running
         self._task = running.task
         self._handler = handler
         self._policy = attempt_policy(running.task, handler.policy, queue, runner.defaults)
@@ -153,11 +163,21 @@ class _Attempt:
             policy=self._policy,
             handler_started=self._running.handler_started,
         )
-        verdict = await self._record(judge.judge(ending, clock.now()))
-        if verdict is not None:
-            if isinstance(verdict, Retrying | Snoozed):
-                self.again_in = verdict.delay
-            await self._announce(verdict, duration)
+        verdict = judge.judge(ending, clock.now())
+        bulk = self._runner.bulk
+        match verdict:
+            case Done() if bulk is not None and bulk.take(self, verdict, duration):
+                pass
+            case _:
+                await self.conclude(verdict, duration)
+
+    async def conclude(self, verdict: Verdict, duration: timedelta) -> None:
+        """Record what follows from the attempt, and tell of what it became."""
+        recorded = await self._record(verdict)
+        if recorded is not None:
+            if isinstance(recorded, Retrying | Snoozed):
+                self.again_in = recorded.delay
+            await self.announce(recorded, duration)
 
     async def _ending(self) -> Ending:
         expires_at, claimed_at = self._task.expires_at, self._task.updated_at
@@ -299,7 +319,8 @@ class _Attempt:
     async def _settle(self, patch: lifecycle.Patch) -> bool:
         return await self._runner.settler.settle(self._running, patch)
 
-    async def _announce(self, verdict: Verdict, duration: timedelta) -> None:
+    async def announce(self, verdict: Verdict, duration: timedelta) -> None:
+        """Tell hooks and the log of an outcome that is recorded."""
         task = self._task
         started = self._running.handler_started
         event = TaskEvent(task=task, duration=duration if started else None)

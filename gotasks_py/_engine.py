@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -16,7 +16,9 @@ from gotasks_py._attempt import AttemptRunner
 from gotasks_py._detached import spawn_detached
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Janitor, JanitorConfig
+from gotasks_py._pipeline import Pipeline
 from gotasks_py._pool import Pool, running_for
+from gotasks_py._recording import BulkRecorder
 from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py._scheduling import QueueOrder, Source
 from gotasks_py._settling import Settler
@@ -26,7 +28,7 @@ from gotasks_py.errors import ConfigurationError, StoreError
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import HookCaller, Middleware
-from gotasks_py.lifecycle import released
+from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import (
     LONGEST,
     Defaults,
@@ -58,12 +60,16 @@ class EngineConfig:
     poll: timedelta
     order: QueueOrder
     heartbeat: bool
+    mode: PipelineMode | None
     janitor: JanitorConfig | None
     result_limit: int
 
     def __post_init__(self) -> None:
         check_name("manager name", self.name)
         check_count("workers", self.workers)
+        if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
+            msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
+            raise ConfigurationError(msg)
         if self.heartbeat:
             check_lease("lease", self.lease)
         else:
@@ -98,6 +104,11 @@ class Engine:
         self._supervisor = Supervisor(store.clock.monotonic)
         self._settler = Settler(store)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
+        self._recorder = (
+            None
+            if config.mode is None
+            else BulkRecorder(self._settler, self._running, store.clock, config.mode)
+        )
         self._pools = list(self._made_pools(queues))
         self._runner = AttemptRunner(
             store=store,
@@ -110,7 +121,9 @@ class Engine:
             # number of handlers is the workers, so threads must not run out.
             threads=anyio.CapacityLimiter(float("inf")),
             lease_changed=self._heartbeat.changed,
+            bulk=self._recorder,
         )
+        self._pipelines = list(self._made_pipelines())
         self._scope = anyio.CancelScope()
         self._stopping = anyio.Event()
         self._started = anyio.Event()
@@ -178,6 +191,8 @@ class Engine:
         self._stopping.set()
         for pool in self._pools:
             pool.stop()
+        for pipeline in self._pipelines:
+            pipeline.stop()
 
     def _complaints(self) -> Iterator[str]:
         if self.failure is not None:
@@ -226,9 +241,11 @@ class Engine:
                     self._start_background(background)
                     async with anyio.create_task_group() as workers:
                         workers.start_soon(self._interrupt_when_cancelled)
-                        for worker in self._workers():
-                            workers.start_soon(self._supervisor.run, worker.owner, worker.run)
+                        for name, loop in self._working_loops():
+                            workers.start_soon(self._supervisor.run, name, loop)
                         self._started.set()
+                    if self._recorder is not None:
+                        await self._recorder.drain()
                     background.cancel_scope.cancel()
         except Exception as error:
             self.failure = error
@@ -243,6 +260,8 @@ class Engine:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
+        if self._recorder is not None:
+            loops["recorder"] = self._recorder.run
         if self._config.janitor is not None:
             loops["janitor"] = Janitor(self._store, self._config.janitor, self._hooks).run
         for name, loop in loops.items():
@@ -289,7 +308,7 @@ class Engine:
                 try:
                     while claimed := await pool.recovered():
                         running = running_for(claimed, self._config.lease)
-                        await self._settler.let_go(running, released())
+                        await self._settler.let_go(running, running.handed_back())
                 except StoreError as error:
                     logger.warning("cannot look for claims without an answer: %s", error)
 
@@ -313,11 +332,19 @@ class Engine:
             sources,
             size=size,
             order=config.order,
-            lease=config.lease,
+            lease=config.lease + (config.mode.queue_lease if config.mode else timedelta(0)),
             poll=config.poll,
         )
 
-    def _workers(self) -> Iterator[Worker]:
+    def _working_loops(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        for pipeline in self._pipelines:
+            yield f"{pipeline.owner}.fetcher", pipeline.fetch
+            yield f"{pipeline.owner}.starter", pipeline.start_tasks
+        if self._config.mode is None:
+            for worker in self._made_workers():
+                yield worker.owner, worker.run
+
+    def _made_workers(self) -> Iterator[Worker]:
         numbers = count(1)
         for pool in self._pools:
             for _ in range(pool.size):
@@ -330,3 +357,19 @@ class Engine:
                     lease=self._config.lease,
                     work_began=self._heartbeat.changed,
                 )
+
+    def _made_pipelines(self) -> Iterator[Pipeline]:
+        mode = self._config.mode
+        if mode is None:
+            return
+        for number, pool in enumerate(self._pools, 1):
+            yield Pipeline(
+                owner=f"{self.id}.{number}",
+                pool=pool,
+                mode=mode,
+                runner=self._runner,
+                running=self._running,
+                registry=self._registry,
+                lease=self._config.lease,
+                work_began=self._heartbeat.changed,
+            )

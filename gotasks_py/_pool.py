@@ -23,6 +23,7 @@ from gotasks_py._running import Running
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
+from gotasks_py.lifecycle import batch_token
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import ClaimRequest, Store
 from gotasks_py.task import LeaseRef, Task
@@ -37,11 +38,11 @@ _TIMER_SLACK_SECONDS: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A task that was claimed, and when on the local monotonic clock the claim was sent."""
+    """A task that was claimed; its lease ends at ``deadline``, on the local monotonic clock."""
 
     task: Task
     token: str
-    sent: float
+    deadline: float
     queue: QueuePolicy
     lane: int
 
@@ -51,6 +52,7 @@ class _Sent:
     """A claim on its way, or one whose answer never came."""
 
     request: ClaimRequest
+    limit: int | None
     at: float
     source: Source
 
@@ -97,20 +99,24 @@ class Pool:
     def sources(self) -> Sequence[Source]:
         return self._scheduler.sources
 
-    async def claim(self, owner: str) -> Claimed | None:
-        """Take the next task of the pool's queues; ``None``: there is none, wait."""
+    async def claim(self, owner: str, limit: int | None = None) -> Sequence[Claimed]:
+        """Take the next tasks of the pool's queues; nothing: there are none, wait.
+
+        Without a ``limit`` it is one, to be started at once; with one, tasks may wait to be
+        started, and last attempts are only reserved.
+        """
         try:
             if (self._recovered or self._unanswered) and (recovered := await self.recovered()):
-                return recovered
+                return (recovered,)
             for source in self._scheduler.turns():
-                claimed = await self._claim_from(source, owner)
-                if claimed is not None:
+                claimed = await self._claim_from(source, owner, limit)
+                if claimed:
                     return claimed
                 if self.is_stopping:
                     break
         except StoreError as error:
             self._failed(error)
-        return None
+        return ()
 
     async def wait(self) -> None:
         """Wait until there may be work."""
@@ -182,7 +188,7 @@ class Pool:
             return 0.0
         return (due_at - self._store.clock.now()).total_seconds()
 
-    async def _claim_from(self, source: Source, owner: str) -> Claimed | None:
+    async def _claim_from(self, source: Source, owner: str, limit: int | None) -> Sequence[Claimed]:
         epoch = source.epoch
         request = ClaimRequest(
             queue=source.queue.name,
@@ -191,11 +197,12 @@ class Pool:
             owner=owner,
             lease=self._lease,
         )
-        sent = _Sent(request, self._store.clock.monotonic(), source)
+        share = None if limit is None else self._scheduler.share(limit)
+        sent = _Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
         source.claim_begins()
         try:
-            task = await self._store.claim(request)
+            tasks = await self._send(sent)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
             # The store may have carried it out. Cancelled: asyncio closes its event loop.
             self._unanswered.append(sent)
@@ -204,11 +211,17 @@ class Pool:
             self._in_flight.discard(sent)
             source.claim_ended()
         self._succeeded()
-        if task is None:
+        if not tasks:
             source.ran_dry(epoch, self._store.clock.monotonic(), self._jittered_poll())
-            return None
+            return ()
         self.wake_one()
-        return _claimed(task, sent)
+        return [_claimed(task, sent) for task in tasks]
+
+    async def _send(self, sent: _Sent) -> Sequence[Task]:
+        if sent.limit is not None:
+            return await self._store.claim_many(sent.request, sent.limit)
+        task = await self._store.claim(sent.request)
+        return () if task is None else (task,)
 
     async def recovered(self) -> Claimed | None:
         """Look whether a claim whose answer was lost had taken a task.
@@ -264,15 +277,17 @@ class Pool:
 
 
 def running_for(claimed: Claimed, lease: timedelta) -> Running:
-    """Begin the book-keeping of a claimed task."""
+    """Begin the book-keeping of a claimed task, whose lease is renewed to ``lease``."""
     task = claimed.task
     # As it was asked for: a document that a hand has spoilt may not say it any more.
     ref = LeaseRef(task.id, claimed.queue.name, claimed.lane, claimed.token)
-    return Running(task, ref, lease, claimed.sent + lease.total_seconds())
+    return Running(task, ref, lease, claimed.deadline)
 
 
 def _claimed(task: Task, sent: _Sent) -> Claimed:
     request = sent.request
     # Named in the claim, or else a hand has spoilt the document.
     lane = task.lane if task.lane in request.lanes else request.lanes[0]
-    return Claimed(task, request.token, sent.at, sent.source.queue, lane)
+    token = request.token if sent.limit is None else batch_token(request.token, task.id)
+    deadline = sent.at + request.lease.total_seconds()
+    return Claimed(task, token, deadline, sent.source.queue, lane)

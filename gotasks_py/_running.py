@@ -8,8 +8,9 @@ from enum import Enum, auto
 
 import anyio
 
+from gotasks_py.lifecycle import Patch, released, unreserved
 from gotasks_py.store import Renewal
-from gotasks_py.task import LeaseRef, Task, TaskId
+from gotasks_py.task import LeaseRef, Status, Task, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Running:
     handler_started: bool = False
     is_over: bool = False
     """Whether the handler has ended; what is left is to record the outcome."""
+    is_in_bulk: bool = False
+    """Whether the outcome waits to be recorded together with others."""
     completion: Returned | None = None
     """Set when the handler has completed the task itself, in a transaction."""
     is_in_transaction: bool = False
@@ -59,6 +62,10 @@ class Running:
             self.stop_reason = reason
         if self.scope is not None:
             self.scope.cancel()
+
+    def handed_back(self) -> Patch:
+        """Tell how to give back what nobody began: a reserved task, or a running one."""
+        return unreserved() if self.task.status is Status.PENDING else released()
 
     @property
     def is_deaf(self) -> bool:

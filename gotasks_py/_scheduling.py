@@ -101,6 +101,12 @@ class Scheduler:
             tried.add(id(chosen))
             yield chosen
 
+    def share(self, limit: int) -> int:
+        """Tell how much one claim may take, so that the turns of other queues come soon."""
+        if self._order == "strict":
+            return limit
+        return math.ceil(limit / max(1, sum(each.is_open for each in self.sources)))
+
 
 def _heaviest(sources: Sequence[Source]) -> Source:
     for each in sources:

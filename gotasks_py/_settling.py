@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import anyio
 
@@ -13,6 +15,9 @@ from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.lifecycle import Patch, cancelled
 from gotasks_py.store import Store
+from gotasks_py.task import LeaseRef
+
+T = TypeVar("T")
 
 logger = logging.getLogger("gotasks_py.attempt")
 
@@ -43,24 +48,40 @@ class Settler:
             StoreUnavailableError: the store stayed away until :meth:`give_up`.
             StoreError: the store refuses this patch for good.
         """
-        failures = 0
-        while True:
+        return await self._persist(partial(self._store.settle, running.ref, patch), [running.ref])
+
+    async def settle_many(
+        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
+    ) -> frozenset[str]:
+        """Apply a patch to many tasks; tell the tokens that the fence refused.
+
+        Raises:
+            StoreUnavailableError: the store stayed away until :meth:`give_up`.
+            StoreError: the store refuses the patch, or one of the values, for good.
+        """
+        return await self._persist(partial(self._store.settle_many, refs, patch, values), refs)
+
+    async def start(self, running: Running, patch: Patch) -> bool:
+        """Begin a reserved attempt; ``False``: it must not run here.
+
+        The new lease counts from the first try: any of them may have been the one.
+        """
+        clock = self._store.clock
+        sent = clock.monotonic()
+        while clock.monotonic() - sent < running.lease.total_seconds() / 2:
             try:
-                return await self._store.settle(running.ref, patch)
+                has_begun = await self._store.settle(running.ref, patch)
+            except StoreUnavailableError:
+                if self._giving_up.is_set():
+                    return False
+                await self._pause(1)
             except StoreError as error:
-                failures += 1
-                is_final = not isinstance(error, StoreUnavailableError) and failures >= _REFUSALS
-                if is_final or self._giving_up.is_set():
-                    raise
-                if failures == 1:
-                    logger.warning(
-                        "the outcome of task %s cannot be recorded yet, trying on: %s",
-                        running.task.id,
-                        error,
-                        extra={"task_id": str(running.task.id)},
-                    )
-            with anyio.move_on_after(_PAUSE(failures).total_seconds()):
-                await self._giving_up.wait()
+                self._log("task %s could not be started, its lease has to end: %s", running, error)
+                return False
+            else:
+                running.deadline = sent + running.lease.total_seconds()
+                return has_begun
+        return False
 
     async def let_go(self, running: Running, patch: Patch) -> None:
         """Hand a task back, or cancel it if that was asked for meanwhile.
@@ -71,9 +92,47 @@ class Settler:
             if not await self.settle(running, patch):
                 await self.settle(running, cancelled())
         except StoreError as error:
-            logger.error(  # noqa: TRY400  - the cause is the store, not this code
-                "task %s could not be handed back, its lease has to end: %s",
-                running.task.id,
-                error,
-                extra={"task_id": str(running.task.id)},
-            )
+            self._log("task %s could not be handed back, its lease has to end: %s", running, error)
+
+    async def let_go_many(self, unstarted: Sequence[Running], patch: Patch) -> None:
+        """Do the same for many, in one write."""
+        refused = frozenset[str]()
+        try:
+            refused = await self.settle_many([each.ref for each in unstarted], patch)
+        except StoreError as error:
+            for each in unstarted:
+                self._log("task %s could not be handed back, its lease has to end: %s", each, error)
+        for each in unstarted:
+            if each.ref.token in refused:
+                await self.let_go(each, patch)
+
+    async def _persist(self, write: Callable[[], Awaitable[T]], refs: Sequence[LeaseRef]) -> T:
+        failures = 0
+        while True:
+            try:
+                return await write()
+            except StoreError as error:
+                failures += 1
+                is_final = not isinstance(error, StoreUnavailableError) and failures >= _REFUSALS
+                if is_final or self._giving_up.is_set():
+                    raise
+                if failures == 1:
+                    self._warn(refs, error)
+            await self._pause(failures)
+
+    async def _pause(self, failures: int) -> None:
+        with anyio.move_on_after(_PAUSE(failures).total_seconds()):
+            await self._giving_up.wait()
+
+    def _warn(self, refs: Sequence[LeaseRef], error: StoreError) -> None:
+        about = {"task_id": str(refs[0].id)} if len(refs) == 1 else {}
+        names = ", ".join(str(ref.id) for ref in refs)
+        logger.warning(
+            "the outcome of task %s cannot be recorded yet, trying on: %s",
+            names,
+            error,
+            extra=about,
+        )
+
+    def _log(self, message: str, running: Running, error: StoreError) -> None:
+        logger.error(message, running.task.id, error, extra={"task_id": str(running.task.id)})

@@ -41,9 +41,10 @@ class Worker:
                 await self.pool.wait()
 
     async def _turn(self) -> bool:
-        claimed = await self.pool.claim(self.owner)
-        if claimed is None:
+        claims = await self.pool.claim(self.owner)
+        if not claims:
             return False
+        (claimed,) = claims
         running = running_for(claimed, self.lease)
         was_idle = not self.running.by_token
         self.running.by_token[claimed.token] = running

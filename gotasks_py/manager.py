@@ -22,6 +22,7 @@ from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueErro
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Hooks, Middleware
+from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import (
     LONGEST,
     Defaults,
@@ -60,6 +61,8 @@ class Manager(Client):
         name: The first part of the id that the manager takes at each start.
         order: ``"weighted"`` shares claims between queues by their weights, ``"strict"``
             takes the first declared queue that has work.
+        mode: ``PipelineMode(...)`` claims and records in batches, for many short tasks; by
+            default each worker claims, runs and records on its own.
         heartbeat: Renew the leases of running tasks every third of a lease. Without it
             the lease must be longer than any handler runs.
         fallback_poll: How often an idle manager looks for work.
@@ -85,6 +88,7 @@ class Manager(Client):
         lease: timedelta = timedelta(seconds=60),
         name: str = "manager",
         order: QueueOrder = "weighted",
+        mode: PipelineMode | None = None,
         heartbeat: bool = True,
         fallback_poll: timedelta = timedelta(seconds=1),
         max_attempts: int = 3,
@@ -105,6 +109,7 @@ class Manager(Client):
             poll=fallback_poll,
             order=order,
             heartbeat=heartbeat,
+            mode=mode,
             janitor=janitor,
             result_limit=result_limit,
         )

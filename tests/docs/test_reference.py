@@ -14,7 +14,7 @@ import pytest
 
 import gotasks_py
 from gotasks_mongostore import MongoStore
-from gotasks_py import JanitorConfig, Manager, QueuePolicy, TaskPolicy, errors
+from gotasks_py import JanitorConfig, Manager, PipelineMode, QueuePolicy, TaskPolicy, errors
 from tests.docs import lifecycle_chart
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,6 +63,7 @@ def options_of(function: Callable[..., Any]) -> list[tuple[str, str]]:
         ("QueuePolicy", QueuePolicy),
         ("TaskPolicy", TaskPolicy),
         ("Handlers", Manager.handler),
+        ("PipelineMode", PipelineMode),
         ("JanitorConfig", JanitorConfig),
         ("MongoStore", MongoStore),
     ],
