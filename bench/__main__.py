@@ -11,7 +11,7 @@ from typing import Final
 
 from pymongo import AsyncMongoClient
 
-from bench import decay, draining, encoding, enqueueing, latency
+from bench import decay, draining, encoding, enqueueing, latency, memory
 from bench.measuring import Row, table
 from bench.scene import DATABASE, Document, Scene
 from gotasks_mongostore.local import mongodb_uri
@@ -22,6 +22,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
     "latency": latency.run,
     "decay": decay.run,
     "codec": encoding.run,
+    "memory": memory.run,
 }
 
 

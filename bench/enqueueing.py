@@ -15,7 +15,8 @@ async def run(scene: Scene) -> AsyncIterator[Row]:
     """Measure one by one, many at a time, and in bulk."""
     for callers, number in ((1, 500), (50, 2000)):
         yield await _one_by_one(scene, callers, scene.scaled(number))
-    yield await _in_bulk(scene, scene.scaled(20_000))
+    async for row in _in_bulk(scene, scene.scaled(20_000)):
+        yield row
 
 
 async def _one_by_one(scene: Scene, callers: int, number: int) -> Row:
@@ -35,26 +36,34 @@ async def _one_by_one(scene: Scene, callers: int, number: int) -> Row:
     return Row(name, "tasks/s", samples["ours"], samples["raw"])
 
 
-async def _in_bulk(scene: Scene, number: int) -> Row:
+async def _in_bulk(scene: Scene, number: int) -> AsyncIterator[Row]:
     async with scene.store() as (store, _), scene.store() as (raw_store, tasks):
         producer = manager(store)
         document = await template(raw_store, tasks)
         await producer.enqueue_many([Enqueue(QUEUE, "note", A_NOTE)])
+        chunks = [min(1000, number - start) for start in range(0, number, 1000)]
 
         async def ours() -> float:
             began = perf_counter()
             await producer.enqueue_many(Enqueue(QUEUE, "note", A_NOTE) for _ in range(number))
             return number / (perf_counter() - began)
 
-        async def raw() -> float:
+        async def raw(at_once: int) -> float:
+            left = iter(chunks)
+
+            async def insert() -> None:
+                for size in left:
+                    await tasks.insert_many(copies(document, size), ordered=False)
+
             began = perf_counter()
-            for start in range(0, number, 1000):
-                chunk = copies(document, min(1000, number - start))
-                await tasks.insert_many(chunk, ordered=False)
+            await asyncio.gather(*(insert() for _ in range(at_once)))
             return number / (perf_counter() - began)
 
-        samples = await in_turns(scene.rounds, {"ours": ours, "raw": raw})
-    return Row("enqueue_many", "tasks/s", samples["ours"], samples["raw"])
+        samples = await in_turns(
+            scene.rounds, {"ours": ours, "raw": lambda: raw(1), "four": lambda: raw(4)}
+        )
+    yield Row("enqueue_many", "tasks/s", samples["ours"], samples["raw"])
+    yield Row("enqueue_many, to 4 raw at once", "tasks/s", samples["ours"], samples["four"])
 
 
 async def _rate(call: Callable[[], Awaitable[object]], callers: int, number: int) -> float:

@@ -125,11 +125,13 @@ class Codec(Generic[T]):
 
     def _validated(self, value: object) -> T:
         try:
-            return self._adapter.validate_python(value, by_alias=True, by_name=True)
+            # The adapter's own method costs more than the validation of a small model.
+            valid: T = self._adapter.validator.validate_python(value, by_alias=True, by_name=True)
         except ValidationError as error:
             raise _misfit(error, self.name) from None
         except Exception as error:
             raise _broken("validation", self.name, error) from error
+        return valid
 
     def _read(self, value: object) -> T:
         try:

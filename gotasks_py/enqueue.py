@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from gotasks_py._bulk import BulkEnqueue, Chunk, Progress
@@ -171,7 +172,7 @@ class Producer:
         return self.handle(task.id, task.queue, task.type)
 
     def _nudge_for(self, documents: Iterable[TaskDocument]) -> None:
-        for queue, due_at in {(each["queue"], each["due_at"]) for each in documents}:
+        for queue, due_at in set(map(itemgetter("queue", "due_at"), documents)):
             self.nudge(str(queue), due_at if isinstance(due_at, datetime) else None)
 
     async def _call_hooks(self, document: TaskDocument) -> None:

@@ -151,7 +151,11 @@ class Store(Protocol):
         ...
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
-        """Store new tasks, each on its own; tell the failures by index."""
+        """Store new tasks, each on its own; tell the failures by index.
+
+        Several calls may be on their way at once. The documents share values with each
+        other: a store that keeps them in memory keeps copies.
+        """
         ...
 
     async def claim(self, request: ClaimRequest) -> Task | None:

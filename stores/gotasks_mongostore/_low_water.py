@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from gotasks_py.store import ClaimRequest, TaskDocument
@@ -19,6 +20,8 @@ _PAUSES: Final = 10
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 # Beyond this many, a task that is to come due later is left to the sweeps.
 _MOST_COMING: Final = 10_000
+
+_place_of: Final = itemgetter("queue", "lane", "priority", "due_at")
 
 Bound: TypeAlias = tuple[range, datetime]
 Place: TypeAlias = tuple[int, datetime]  # in the order of claims: negated priority, due time
@@ -133,12 +136,9 @@ class _Lane:
             self.marks[types] = marks
 
 
-def by_place(documents: Iterable[TaskDocument]) -> Iterable[TaskDocument]:
+def by_place(documents: Sequence[TaskDocument]) -> Iterable[TaskDocument]:
     """Pick one document of each lane, priority and due time: one tells as much as all."""
-    return {
-        (each.get("queue"), each.get("lane"), each.get("priority"), each.get("due_at")): each
-        for each in documents
-    }.values()
+    return dict(zip(map(_place_of, documents), documents, strict=True)).values()
 
 
 def _bound(marks: dict[int, datetime]) -> Bound:

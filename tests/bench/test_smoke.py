@@ -13,7 +13,14 @@ def test_a_quick_run_prints_a_row_for_every_benchmark(capsys: pytest.CaptureFixt
     printed = capsys.readouterr().out
     for name in BENCHMARKS:
         assert f"{name}, in " in printed
-    for row in ("enqueue one by one", "enqueue_many", "drain, 16 workers", "same process", "keys"):
+    for row in (
+        "enqueue one by one",
+        "enqueue_many",
+        "enqueue_many of",
+        "drain, 16 workers",
+        "same process",
+        "keys",
+    ):
         assert row in printed
 
 
