@@ -11,7 +11,7 @@ from typing import Final
 
 from pymongo import AsyncMongoClient
 
-from bench import decay, draining, encoding, enqueueing, latency, memory
+from bench import decay, draining, encoding, enqueueing, lanes, latency, memory
 from bench.measuring import Row, table
 from bench.scene import DATABASE, Document, Scene
 from gotasks_mongostore.local import mongodb_uri
@@ -21,6 +21,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
     "drain": draining.run,
     "latency": latency.run,
     "decay": decay.run,
+    "lanes": lanes.run,
     "codec": encoding.run,
     "memory": memory.run,
 }

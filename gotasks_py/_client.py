@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from anyio.lowlevel import EventLoopToken, current_token
 
 from gotasks_py._operations import Operations, RequeueReport
+from gotasks_py._recorded import RecordedQueues
 from gotasks_py.enqueue import Enqueue, Producer
 from gotasks_py.errors import UnknownQueueError
 from gotasks_py.handle import TaskHandle
@@ -39,9 +41,11 @@ class Client:
     ) -> None:
         self._store = store
         self._queues = queues
+        self._recorded = RecordedQueues(store, queues, partial(self._nudge, due_at=None))
         self._producer = Producer(
             store=store,
             queues=queues,
+            lanes=self._recorded.lanes,
             registry=registry,
             defaults=defaults,
             payload_limit=payload_limit,
@@ -49,7 +53,6 @@ class Client:
             nudge=self._nudge,
         )
         self._operations = Operations(store, hooks)
-        self._registered: set[str] = set()
         self._loop: EventLoopToken | None = None
         self._process = os.getpid()
         self._sync = SyncManager(self)
@@ -149,6 +152,7 @@ class Client:
         await self._ready()
         for queue in self._queues.values():
             await self._register(queue)
+        await self._recorded.refresh_if_old()
         return await self._producer.enqueue_many(requests, progress)
 
     async def get(self, task_id: object) -> Task:
@@ -255,6 +259,7 @@ class Client:
         queue = self._queues.get(request.queue)
         if queue is not None:
             await self._register(queue)
+            await self._recorded.refresh_if_old()
         return await self._producer.enqueue(request, task_type, on_conflict, session)
 
     async def _ready(self) -> None:
@@ -262,9 +267,8 @@ class Client:
         self._loop, self._process = current_token(), os.getpid()
 
     async def _register(self, queue: QueuePolicy) -> None:
-        if queue.name not in self._registered:
-            await self._store.register_queue(queue)
-            self._registered.add(queue.name)
+        if not self._recorded.knows(queue.name):
+            self._recorded.learn(queue.name, await self._store.register_queue(queue))
 
     def _nudge(self, queue: str, due_at: datetime | None) -> None:
         """Notice that a queue got work; for the half that has workers."""

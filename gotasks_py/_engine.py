@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -18,7 +18,9 @@ from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Janitor, JanitorConfig
 from gotasks_py._pipeline import Pipeline
 from gotasks_py._pool import Pool, running_for
+from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
+from gotasks_py._rotation import LaneRotation
 from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py._scheduling import QueueOrder, Source
 from gotasks_py._settling import Settler
@@ -32,7 +34,6 @@ from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import (
     LONGEST,
     Defaults,
-    QueuePolicy,
     check_count,
     check_duration,
     check_lease,
@@ -89,7 +90,7 @@ class Engine:
         store: Store,
         config: EngineConfig,
         *,
-        queues: Mapping[str, QueuePolicy],
+        queues: RecordedQueues,
         registry: Registry,
         defaults: Defaults,
         hooks: HookCaller,
@@ -98,6 +99,7 @@ class Engine:
         self.id = f"{config.name}.{secrets.token_hex(4)}"
         self._store = store
         self._config = config
+        self._queues = queues
         self._registry = registry
         self._hooks = hooks
         self._running = RunningTasks()
@@ -109,7 +111,7 @@ class Engine:
             if config.mode is None
             else BulkRecorder(self._settler, self._running, store.clock, config.mode)
         )
-        self._pools = list(self._made_pools(queues))
+        self._pools = list(self._made_pools())
         self._runner = AttemptRunner(
             store=store,
             settler=self._settler,
@@ -258,6 +260,7 @@ class Engine:
 
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
+        loops["queues"] = self._queues.run
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:
@@ -312,10 +315,10 @@ class Engine:
                 except StoreError as error:
                     logger.warning("cannot look for claims without an answer: %s", error)
 
-    def _made_pools(self, queues: Mapping[str, QueuePolicy]) -> Iterator[Pool]:
+    def _made_pools(self) -> Iterator[Pool]:
         served = [
-            Source(queue, types)
-            for queue in queues.values()
+            Source(queue, types, self._rotation(queue.name))
+            for queue in self._queues.declared.values()
             if (types := self._registry.types(queue.name))
         ]
         shared = [source for source in served if source.queue.workers is None]
@@ -324,6 +327,9 @@ class Engine:
         for source in served:
             if source.queue.workers is not None:
                 yield self._pool([source], source.queue.workers)
+
+    def _rotation(self, queue: str) -> LaneRotation:
+        return LaneRotation(lambda: self._queues.lanes(queue).most)
 
     def _pool(self, sources: Sequence[Source], size: int) -> Pool:
         config = self._config

@@ -189,6 +189,15 @@ class Pool:
         return (due_at - self._store.clock.now()).total_seconds()
 
     async def _claim_from(self, source: Source, owner: str, limit: int | None) -> Sequence[Claimed]:
+        lanes = source.lanes.choose(self._store.clock.monotonic())
+        claimed = await self._claim_in(lanes, source, owner, limit)
+        if not claimed and lanes != source.lanes.all and not self.is_stopping:
+            claimed = await self._claim_in(source.lanes.all, source, owner, limit)
+        return claimed
+
+    async def _claim_in(
+        self, lanes: tuple[int, ...], source: Source, owner: str, limit: int | None
+    ) -> Sequence[Claimed]:
         epoch = source.epoch
         request = ClaimRequest(
             queue=source.queue.name,
@@ -196,13 +205,15 @@ class Pool:
             token=uuid.uuid4().hex,
             owner=owner,
             lease=self._lease,
+            lanes=lanes,
         )
         share = None if limit is None else self._scheduler.share(limit)
         sent = _Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
         source.claim_begins()
         try:
-            tasks = await self._send(sent)
+            with source.lanes.claiming(lanes):
+                tasks = await self._send(sent)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
             # The store may have carried it out. Cancelled: asyncio closes its event loop.
             self._unanswered.append(sent)
@@ -212,10 +223,13 @@ class Pool:
             source.claim_ended()
         self._succeeded()
         if not tasks:
-            source.ran_dry(epoch, self._store.clock.monotonic(), self._jittered_poll())
+            source.found_nothing(lanes, epoch, self._store.clock.monotonic(), self._jittered_poll())
             return ()
         self.wake_one()
-        return [_claimed(task, sent) for task in tasks]
+        taken = [_claimed(task, sent) for task in tasks]
+        for claimed in taken:
+            source.lanes.found(lanes, claimed.lane)
+        return taken
 
     async def _send(self, sent: _Sent) -> Sequence[Task]:
         if sent.limit is not None:

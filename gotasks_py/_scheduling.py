@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from gotasks_py._rotation import LaneRotation
 from gotasks_py.policy import QueuePolicy
 
 QueueOrder: TypeAlias = Literal["weighted", "strict"]
@@ -26,6 +27,7 @@ class Source:
 
     queue: QueuePolicy
     types: tuple[str, ...]
+    lanes: LaneRotation = field(default_factory=LaneRotation)
     credit: int = 0
     epoch: int = 0
     is_dry: bool = False
@@ -40,6 +42,7 @@ class Source:
         """Work may have come."""
         self.epoch += 1
         self.is_dry = self.is_polled = self.is_probed = False
+        self.lanes.forget()
 
     def poll(self) -> None:
         """Let one worker have a look."""
@@ -68,6 +71,14 @@ class Source:
             heapq.heapify(self._timers)
         if self.is_dry:
             self.probe_at = min(self.probe_at, at)
+
+    def found_nothing(self, lanes: tuple[int, ...], epoch: int, now: float, poll: float) -> None:
+        """Note an empty answer of some lanes to a claim that began in ``epoch``."""
+        if epoch != self.epoch:
+            return
+        self.lanes.found_nothing(lanes, now + poll)
+        if lanes == self.lanes.all:
+            self.ran_dry(epoch, now, poll)
 
     def ran_dry(self, epoch: int, now: float, poll: float) -> None:
         """Note an empty answer to a claim that began in ``epoch``."""

@@ -19,6 +19,7 @@ from gotasks_py.errors import (
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller, TaskEvent
+from gotasks_py.lanes import Lanes
 from gotasks_py.lifecycle import enqueued
 from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name, resolve
 from gotasks_py.store import Session, Store, TaskDocument
@@ -46,6 +47,7 @@ class Producer:
 
     store: Store
     queues: Mapping[str, QueuePolicy]
+    lanes: Callable[[str], Lanes]
     registry: Registry
     defaults: Defaults
     payload_limit: int
@@ -133,6 +135,7 @@ class Producer:
         policy = request.policy or _NO_POLICY
         fields = {
             "queue": request.queue,
+            "lane": self.lanes(request.queue).lane_for(policy.unique_key),
             "type": request.type,
             **resolve(policy, queue, self.defaults, now),
         }

@@ -301,7 +301,7 @@ class Manager(Client):
         engine = Engine(
             self._store,
             self._config,
-            queues=self._queues,
+            queues=self._recorded,
             registry=self._registry,
             defaults=self._defaults,
             hooks=self._hooks,

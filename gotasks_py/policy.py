@@ -17,6 +17,7 @@ from gotasks_py import backoff as backoffs
 from gotasks_py.backoff import Backoff, Exponential
 from gotasks_py.clock import truncated
 from gotasks_py.errors import ConfigurationError, QueueConflictError
+from gotasks_py.lanes import MAX_LANES, Lanes
 from gotasks_py.task import Task
 
 MAX_NAME: Final = 200
@@ -32,14 +33,16 @@ class QueuePolicy:
     """Declares a queue, and what holds for its tasks unless they say otherwise.
 
     ``ttl`` (how long after ``run_at`` a task is kept; ``None`` or zero: for ever),
-    ``max_attempts``, ``timeout`` and ``backoff`` are recorded in the store with the first
-    declaration; every later one must agree. ``weight`` (this queue's share of claims among
-    the queues that share a pool) and ``workers`` (a pool of its own of that size) concern
-    this manager alone.
+    ``max_attempts``, ``timeout``, ``backoff`` and ``lanes`` (into how many parts, 1 to 64,
+    the queue is divided for many claimers; the order of claims holds within one; default 1)
+    are recorded in the store with the first declaration; every later one must agree.
+    ``weight`` (this queue's share of claims among the queues that share a pool) and
+    ``workers`` (a pool of its own of that size) concern this manager alone.
 
     Raises:
         ConfigurationError: a name that is not 1-200 printable characters or starts with
-            ``$``, a negative time, fewer than one attempt, a custom backoff callable.
+            ``$``, a negative time, fewer than one attempt, a custom backoff callable, fewer
+            than one lane or more than 64.
     """
 
     name: str
@@ -47,6 +50,7 @@ class QueuePolicy:
     max_attempts: int | None = field(default=None, kw_only=True)
     timeout: timedelta | None = field(default=None, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    lanes: int = field(default=1, kw_only=True)
     weight: int = field(default=1, kw_only=True)
     workers: int | None = field(default=None, kw_only=True)
 
@@ -58,6 +62,7 @@ class QueuePolicy:
         _check_timeout(self.timeout)
         if self.backoff is not None:
             backoffs.to_document(self.backoff)
+        _check_lanes(self.lanes)
         check_count("weight", self.weight)
         if self.workers is not None:
             check_count("workers", self.workers)
@@ -68,6 +73,7 @@ class QueuePolicy:
         Raises:
             QueueConflictError: they differ.
         """
+        recorded = {"lanes": 1, **recorded}  # which early versions did not write
         differing = {
             name: (recorded.get(name), value)
             for name, value in self.registered().items()
@@ -77,13 +83,20 @@ class QueuePolicy:
             raise QueueConflictError(self.name, differing)
 
     def registered(self) -> dict[str, object]:
-        """Describe what the store records of this queue, as plain data."""
+        """Describe what must agree among all declarations, as plain data."""
         return {
             "ttl_ms": _milliseconds(self.ttl) or None,
             "max_attempts": self.max_attempts,
             "timeout_ms": _milliseconds(self.timeout),
             "backoff": None if self.backoff is None else backoffs.to_document(self.backoff),
+            "lanes": self.lanes,
         }
+
+    def recorded_after(self, recorded: Mapping[str, object] | None) -> dict[str, object]:
+        """Describe what a store has to record when this policy follows another, or none."""
+        before = None if recorded is None else Lanes.from_document(recorded)
+        lanes = before.changed(self.lanes) if before else Lanes.first(self.lanes)
+        return self.registered() | lanes.to_document()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +304,13 @@ def check_count(what: str, value: object) -> None:
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         msg = f"{what} must be a whole number from 1 up, not {value!r}"
+        raise ConfigurationError(msg)
+
+
+def _check_lanes(value: int) -> None:
+    check_count("lanes", value)
+    if value > MAX_LANES:
+        msg = f"a queue has at most {MAX_LANES} lanes, not {value}"
         raise ConfigurationError(msg)
 
 

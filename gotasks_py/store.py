@@ -41,7 +41,7 @@ TaskDocument: TypeAlias = dict[str, object]
 class ClaimRequest:
     """Who claims what: lanes of one queue, and the types that have a handler.
 
-    The order of claims holds over all the lanes that one claim names.
+    The order of claims holds within each lane.
     """
 
     queue: str
@@ -117,8 +117,8 @@ class Store(Protocol):
         """Give up the connections that the store itself made for this event loop."""
         ...
 
-    async def register_queue(self, policy: QueuePolicy) -> None:
-        """Record a queue at its first declaration.
+    async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
+        """Record a queue at its first declaration; tell what is recorded of it.
 
         Raises:
             QueueConflictError: it is recorded with other values.
@@ -126,7 +126,7 @@ class Store(Protocol):
         ...
 
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
-        """Record other values for a queue, on purpose."""
+        """Record other values for a queue, on purpose; see ``QueuePolicy.recorded_after``."""
         ...
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
@@ -160,6 +160,8 @@ class Store(Protocol):
 
     async def claim(self, request: ClaimRequest) -> Task | None:
         """Take the first task that is due, by priority, then due time, then id.
+
+        With many lanes and types a store may look at some of the lanes after the others.
 
         The state, the attempt, the lease and the token change in one write. ``None``:
         nothing is due. A task of another type is never touched.

@@ -72,14 +72,16 @@ class MemStore:
     async def aclose(self) -> None:
         """Do nothing: the tasks stay readable."""
 
-    async def register_queue(self, policy: QueuePolicy) -> None:
+    async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
         with self._lock:
-            recorded = self._queues.setdefault(policy.name, policy.registered())
+            recorded = self._queues.setdefault(policy.name, policy.recorded_after(None))
         policy.refuse_conflict(recorded)
+        return copy.deepcopy(recorded)
 
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
         with self._lock:
-            self._queues[policy.name] = policy.registered()
+            before = self._queues.get(policy.name)
+            self._queues[policy.name] = policy.recorded_after(before)
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
         with self._lock:

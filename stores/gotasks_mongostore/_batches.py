@@ -13,6 +13,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._driver import Document
 from gotasks_mongostore._low_water import Bound
+from gotasks_mongostore._reading import claimed_task
 from gotasks_mongostore._render import Pipeline, render
 from gotasks_py.expressions import Each
 from gotasks_py.lifecycle import Patch, batch_token, claimed_in_batch
@@ -63,7 +64,7 @@ async def take(
         else _taken(each, request, now)
         for each in found
     )
-    return [Task.from_document(each) for each in documents if each is not None]
+    return [claimed_task(each, request) for each in documents if each is not None]
 
 
 async def _read_back(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -15,6 +16,7 @@ from gotasks_py.task import LeaseRef, Status, TaskId
 Filter: TypeAlias = dict[str, object]
 
 CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
+_MOST_SCANS: Final = 200
 _SKEW: Final = timedelta(seconds=1)
 # Whatever else a hand may have written sorts below a date and would count as due.
 _A_DATE: Final = {"$gte": datetime(1, 1, 1, tzinfo=UTC)}
@@ -27,6 +29,17 @@ def due(request: ClaimRequest) -> Filter:
         "due_at": _A_DATE,
         "$expr": {"$lte": ["$due_at", "$$NOW"]},
     }
+
+
+def mergeable(request: ClaimRequest) -> Iterator[ClaimRequest]:
+    """Divide a claim of many lanes so that the index gives each part in order.
+
+    The planner merges one scan per lane and type, up to ``internalQueryMaxScansToExplode``;
+    beyond that it would sort everything that is due.
+    """
+    most = max(1, _MOST_SCANS // max(1, len(request.types)))
+    for start in range(0, len(request.lanes), most):
+        yield replace(request, lanes=request.lanes[start : start + most])
 
 
 def due_from(request: ClaimRequest, priorities: range, low_water: datetime) -> Filter:

@@ -12,12 +12,20 @@ from gotasks_mongostore._driver import Document
 from gotasks_py.policy import QueuePolicy
 
 
-async def register(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
-    policy.refuse_conflict(await _first_declared(queues, policy.name, policy.registered()))
+async def register(queues: AsyncCollection[Document], policy: QueuePolicy) -> Mapping[str, object]:
+    recorded = await _first_declared(queues, policy.name, policy.recorded_after(None))
+    policy.refuse_conflict(recorded)
+    return recorded
 
 
 async def replace(queues: AsyncCollection[Document], policy: QueuePolicy) -> None:
-    update = {"$set": policy.registered(), "$currentDate": {"updated_at": True}}
+    """Record other values: what ``QueuePolicy.recorded_after`` says, in one write."""
+    update = {
+        "$set": policy.registered(),
+        "$max": {"most_lanes": policy.lanes},
+        "$setOnInsert": {"keyed_lanes": policy.lanes},
+        "$currentDate": {"updated_at": True},
+    }
     await queues.update_one({"_id": policy.name}, update, upsert=True)
 
 

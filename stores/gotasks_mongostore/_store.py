@@ -21,6 +21,7 @@ from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._low_water import Bound, Look, LowWater, by_place
+from gotasks_mongostore._reading import claimed_task
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_py.clock import Clock
@@ -130,9 +131,9 @@ class MongoStore:
     async def aclose(self) -> None:
         await self._connection.aclose()
 
-    async def register_queue(self, policy: QueuePolicy) -> None:
+    async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
         with self._operation(f"register queue {policy.name!r}") as here:
-            await _registry.register(here.queues, policy)
+            return await _registry.register(here.queues, policy)
 
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
         await self.open()
@@ -178,29 +179,31 @@ class MongoStore:
     async def claim(self, request: ClaimRequest) -> Task | None:
         if self._server_clock.is_stale:
             await self.open()
-        with self._low_water.look(request) as look:
-            look.found = await self._take(request, look.bound)
-            if look.found is None and look.bound is not None:
-                look.bound = None
-                look.found = await self._take(request, None)
-        return look.found
+        for part in filters.mergeable(request):
+            task = await self._claim_part(part)
+            if task is not None:
+                return task
+        return None
 
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         if limit < 1:  # which to the server means all there are
             return []
         if self._server_clock.is_stale:
             await self.open()
-        with self._low_water.look(request) as look:
-            tasks = await self._take_many(request, limit, look)
-            look.found = tasks[-1] if tasks else None
-        return tasks
+        for part in filters.mergeable(request):
+            with self._low_water.look(part) as look:
+                tasks = await self._take_many(part, limit, look)
+                look.found = tasks[-1] if tasks else None
+            if tasks:
+                return tasks
+        return []
 
     async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
         found: dict[TaskId, Task] = {}
         for condition, hint in filters.claimed_under(request, self._server_clock.now()):
             with self._operation("look for a claim") as here:
                 async for document in here.tasks.find(condition, hint=hint):
-                    found[document["_id"]] = Task.from_document(document)
+                    found[document["_id"]] = claimed_task(document, request)
         return list(found.values())
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
@@ -301,6 +304,14 @@ class MongoStore:
         with self._operation("reach the server") as here, pymongo.timeout(here.patience_seconds):
             return await self._server_clock.refresh(lambda: here.database.command("hello"))
 
+    async def _claim_part(self, request: ClaimRequest) -> Task | None:
+        with self._low_water.look(request) as look:
+            look.found = await self._take(request, look.bound)
+            if look.found is None and look.bound is not None:
+                look.bound = None
+                look.found = await self._take(request, None)
+        return look.found
+
     async def _take(self, request: ClaimRequest, bound: Bound | None) -> Task | None:
         condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
         with self._operation("claim a task") as here:
@@ -311,7 +322,7 @@ class MongoStore:
                 hint="claim",
                 return_document=ReturnDocument.AFTER,
             )
-        return None if taken is None else Task.from_document(taken)
+        return None if taken is None else claimed_task(taken, request)
 
     async def _take_many(self, request: ClaimRequest, limit: int, look: Look) -> Sequence[Task]:
         for _ in range(_BATCH_TRIES):

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from bson import Decimal128, MaxKey, MinKey, ObjectId, Regex
+from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from bson.datetime_ms import DatetimeMS
 
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, Task, TaskId
-from tests.lab import HOUR, MINUTE, SECOND, Lab, a_renewal, ref_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, a_claim, a_renewal, ref_of
 
 # Documents are the same whichever driver fetches them: Motor would show nothing new.
 both_stores = [pytest.param("memstore"), pytest.param("mongostore", marks=pytest.mark.mongo)]
@@ -169,6 +169,25 @@ async def test_a_task_whose_address_is_spoilt_is_passed_over(lab: Lab, field: st
         assert task.status is Status.PENDING
         assert await lab.store.transition(task_id, lifecycle.withdrawn()) is not None
         assert await lab.store.delete(task_id)
+
+
+@pytest.mark.parametrize("lane", [2, 2.0, Int64(2), Decimal128("2"), ["x", 2]])
+async def test_a_task_is_settled_in_the_lane_in_which_a_claim_of_all_has_found_it(
+    lab: Lab, lane: object
+) -> None:
+    """The fence names the lane as the store compares it, whatever type a hand gave it."""
+    await spoil(lab, "lane")
+    await lab.enqueue(lane=lane)
+    request = a_claim(lanes=(0, 2, 3))
+
+    task = await lab.claim(request)
+
+    if task is None:  # another type of number is another lane in memory
+        assert lab.kind == "memstore"
+        return
+    assert task.lane == 2
+    assert await lab.store.find_claimed(request) == [task]
+    assert await lab.store.settle(ref_of(task), lifecycle.completed(None))
 
 
 @pytest.mark.parametrize("field", FIELDS)

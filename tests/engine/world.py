@@ -58,6 +58,9 @@ class FaultyStore(MemStore):
     async def open(self) -> None:
         await self._watched("open", super().open)
 
+    async def queues(self) -> Mapping[str, Mapping[str, object]]:
+        return await self._watched("queues", super().queues)
+
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
         await self._watched("insert", partial(super().insert, session=session), document)
 

@@ -99,6 +99,44 @@ async def test_every_command_of_the_hot_path_names_queue_and_lane(recorded: Reco
             assert part["lane"] in (3, {"$in": [3]}), command
 
 
+async def test_a_claim_of_several_lanes_is_one_command_that_names_them(
+    recorded: Recorded,
+) -> None:
+    lanes = tuple(range(16))
+    await recorded.lab.enqueue(queue="here", lane=7, max_attempts=1)
+    request = a_claim("here", lanes=lanes)
+
+    with recorded.recorder.recording() as sent:
+        assert await recorded.lab.claim(request) is not None
+        assert await recorded.lab.claim(queue="here", lanes=lanes) is None
+        found = await recorded.lab.store.find_claimed(request)
+        assert found is not None
+        assert await recorded.lab.store.settle(
+            ref_of(found), lifecycle.completed(token_of(found), None)
+        )
+
+    *claims, settled = (part for command in sent for part in addressed(command))
+    assert len(claims) == 4  # two to find one of a last attempt by its token
+    assert all(part["queue"] == "here" for part in (*claims, settled))
+    assert all(part["lane"] == {"$in": list(lanes)} for part in claims)
+    assert settled["lane"] == 7
+
+
+@pytest.mark.parametrize(("types", "commands"), [(3, 1), (4, 2), (200, 64), (300, 64)])
+async def test_a_claim_of_more_lanes_and_types_than_the_planner_merges_is_divided(
+    recorded: Recorded, types: int, commands: int
+) -> None:
+    names = tuple(f"t{number}" for number in range(types))
+    await recorded.lab.enqueue(queue="here", lane=63, type="t2")
+
+    with recorded.recorder.recording() as sent:
+        task = await recorded.lab.claim(queue="here", lanes=tuple(range(64)), types=names)
+
+    assert task is not None
+    assert task.lane == 63
+    assert len(sent) == commands
+
+
 async def test_the_holder_of_a_key_is_looked_up_by_queue_and_lane(recorded: Recorded) -> None:
     await recorded.lab.enqueue(queue="here", lane=3, unique_key="k")
 

@@ -119,9 +119,11 @@ def assert_plan(plan: Plan, index: str, *, keys: int, documents: int) -> None:
     assert plan.documents <= documents
 
 
-async def sent_by_claim(crowded: Recorded, *types: str) -> dict[str, Any]:
+async def sent_by_claim(
+    crowded: Recorded, *types: str, lanes: tuple[int, ...] = (0,)
+) -> dict[str, Any]:
     with crowded.recorder.recording() as sent:
-        await crowded.lab.claim(types=types)
+        await crowded.lab.claim(types=types, lanes=lanes)
     return sent[0]
 
 

@@ -131,6 +131,7 @@ def test_only_what_concerns_all_managers_is_registered() -> None:
         "max_attempts": 3,
         "timeout_ms": None,
         "backoff": None,
+        "lanes": 1,
     }
 
 
