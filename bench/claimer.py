@@ -53,4 +53,5 @@ async def main(uri: str, namespace: str, lanes: int, claimers: int, claims: int)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:3], *map(int, sys.argv[3:6])))
+    _, uri, namespace, *numbers = sys.argv
+    asyncio.run(main(uri, namespace, *map(int, numbers)))

@@ -50,15 +50,16 @@ class LaneRotation:
     @contextmanager
     def claiming(self, lanes: tuple[int, ...]) -> Generator[None]:
         """Keep other claimers off a lane, if they have the choice, during a claim."""
-        if len(lanes) > 1:
+        lane, *others = lanes
+        if others:
             yield
             return
-        self._turns[lanes[0]] = next(self._serials)
-        self._claimers[lanes[0]] += 1
+        self._turns[lane] = next(self._serials)
+        self._claimers[lane] += 1
         try:
             yield
         finally:
-            self._claimers[lanes[0]] -= 1
+            self._claimers[lane] -= 1
 
     def found(self, lanes: tuple[int, ...], lane: int) -> None:
         """Go on where a claim over all lanes has found work."""
