@@ -19,14 +19,13 @@ from gotasks_mongostore import MongoStore
 from gotasks_py.lanes import Lanes
 
 _LANES: Final = 16
-_CLAIMERS: Final = (1, 4, 16)
+_CLAIMS: Final = {1: 400, 4: 1200, 16: 3200}
 _MOST_PER_PROCESS: Final = 4
-_CLAIMS: Final = 4000
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
     """Compare claims in a queue of 16 lanes with those in one of one lane."""
-    for claimers in _CLAIMERS:
+    for claimers in _CLAIMS:
         rates: dict[int, list[float]] = {1: [], _LANES: []}
         conflicts: dict[int, list[float]] = {1: [], _LANES: []}
         for number in range(scene.rounds):
@@ -46,7 +45,7 @@ async def run(scene: Scene) -> AsyncIterator[Row]:
 async def _measured(scene: Scene, lanes: int, claimers: int) -> tuple[float, float]:
     """Tell the claims per second, and the write conflicts per claim."""
     processes = max(1, claimers // _MOST_PER_PROCESS)
-    claims = scene.scaled(_CLAIMS) // processes * processes or processes
+    claims = scene.scaled(_CLAIMS[claimers]) // processes * processes or processes
     async with scene.store() as (store, tasks), AsyncExitStack() as stack:
         # Half as many again, so that no lane runs empty before the end.
         await _fill(store, tasks, lanes, claims * 3 // 2 + 10 * lanes)
