@@ -11,7 +11,7 @@ from gotasks_py.errors import DuplicateTaskError
 from gotasks_py.lanes import Lanes
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, Task, TaskId
-from tests.lab import MINUTE, SECOND, Lab, ref_of, token_of
+from tests.lab import MINUTE, SECOND, Lab, ref_of
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +106,7 @@ async def test_a_dead_letter_takes_its_key_again_in_its_lane(lab: Lab) -> None:
     policy = TaskPolicy(unique_key="k")
     dead_id = (await producer.enqueue("q", "t", 0, policy)).id
     (task,) = await drained(lab)
-    assert await lab.store.settle(ref_of(task), lifecycle.died(token_of(task), FAILURE))
+    assert await lab.store.settle(ref_of(task), lifecycle.died(FAILURE))
     producer = await a_producer(lab, 2)
     holder = await producer.enqueue("q", "t", 1, policy)
 
@@ -115,7 +115,7 @@ async def test_a_dead_letter_takes_its_key_again_in_its_lane(lab: Lab) -> None:
 
     assert refused.value.existing_id == holder.id
     (task,) = await drained(lab)
-    assert await lab.store.settle(ref_of(task), lifecycle.completed(token_of(task), None))
+    assert await lab.store.settle(ref_of(task), lifecycle.completed(None))
     requeued = await producer.requeue(dead_id)
     assert (requeued.status, requeued.lane) == (Status.PENDING, task.lane)
     assert [each.id for each in await drained(lab)] == [dead_id]

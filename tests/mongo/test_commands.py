@@ -109,11 +109,8 @@ async def test_a_claim_of_several_lanes_is_one_command_that_names_them(
     with recorded.recorder.recording() as sent:
         assert await recorded.lab.claim(request) is not None
         assert await recorded.lab.claim(queue="here", lanes=lanes) is None
-        found = await recorded.lab.store.find_claimed(request)
-        assert found is not None
-        assert await recorded.lab.store.settle(
-            ref_of(found), lifecycle.completed(token_of(found), None)
-        )
+        (found,) = await recorded.lab.store.find_claimed(request)
+        assert await recorded.lab.store.settle(ref_of(found), lifecycle.completed(None))
 
     *claims, settled = (part for command in sent for part in addressed(command))
     assert len(claims) == 4  # two to find one of a last attempt by its token

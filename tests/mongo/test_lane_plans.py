@@ -94,7 +94,7 @@ async def test_a_lost_claim_of_all_lanes_is_looked_for_only_where_its_lease_can_
     request = a_claim(types=TYPES, lanes=LANES, lease=MINUTE)
 
     with crowded.recorder.recording() as sent:
-        assert await crowded.lab.store.find_claimed(request) is None
+        assert await crowded.lab.store.find_claimed(request) == []
 
     claim, reap = (explain(volume, command) for command in sent)
     # Other tests hold a few leases that end within the same minute.
