@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -135,7 +136,6 @@ class Producer:
         policy = request.policy or _NO_POLICY
         fields = {
             "queue": request.queue,
-            "lane": self.lanes(request.queue).lane_for(policy.unique_key),
             "type": request.type,
             **resolve(policy, queue, self.defaults, now),
         }
@@ -151,6 +151,7 @@ class Producer:
             None if known is None else known.payload_codec,
             _ANYTHING if known is None else known.result_codec,
             enqueued(fields, now=now),
+            partial(self.lanes(request.queue).lane_for, policy.unique_key),
         )
 
     def _payload(self, request: Enqueue, draft: _Draft) -> tuple[Document, int]:
@@ -158,7 +159,8 @@ class Producer:
         return codec.encode_sized(request.payload, limit=self.payload_limit)
 
     def _document(self, draft: _Draft, payload: Document) -> TaskDocument:
-        return {"_id": self.store.new_id(), **draft.fields, "payload": payload}
+        task_id, lane = self.store.new_id(), draft.choose_lane()
+        return {"_id": task_id, **draft.fields, "lane": lane, "payload": payload}
 
     def _handle(self, draft: _Draft, task_id: TaskId) -> TaskHandle[Any]:
         return TaskHandle(task_id, draft.queue, draft.type, self.store, draft.result_codec)
@@ -193,6 +195,7 @@ class _Draft:
     payload_codec: Codec[Any] | None
     result_codec: Codec[Any]
     fields: TaskDocument
+    choose_lane: Callable[[], int]
 
 
 def _check_kind(request: object) -> None:
