@@ -11,6 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gotasks_mongostore import _filters as filters
+from gotasks_mongostore._decoding import in_utc, without_zones
 from gotasks_mongostore._driver import Document
 from gotasks_mongostore._low_water import Bound
 from gotasks_mongostore._reading import claimed_task
@@ -30,10 +31,13 @@ async def find(
 ) -> list[Document]:
     """Read what a claim of many may take, in the order of claims."""
     condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
-    cursor = tasks.find(
+    cursor = without_zones(tasks).find(
         condition, sort=filters.CLAIM_ORDER, limit=limit, hint="claim", batch_size=limit
     )
-    return await cursor.to_list(None)
+    found = await cursor.to_list(None)
+    for document in found:
+        in_utc(document)
+    return found
 
 
 async def take(
@@ -49,20 +53,17 @@ async def take(
     became of them.
     """
     patch = claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
+    states = [filters.plain_state(each) for each in found]
     result = await tasks.update_many(
-        filters.still_as_found(request, found), render(patch), hint="_id_"
+        filters.still_as_found(request, found, states), render(patch), hint="_id_"
     )
-    if result.matched_count == len(found):
-        unsure = [each for each in found if not filters.is_plain(each)]
-    else:
-        unsure = list(found)
+    if result.matched_count != len(found):
+        states = [None] * len(found)
+    unsure = [each for each, state in zip(found, states, strict=True) if state is None]
     ours = await _read_back(tasks, request, unsure) if unsure and result.matched_count else {}
-    doubtful = {repr(each["_id"]) for each in unsure}
     documents = (
-        ours.get(repr(each["_id"]))
-        if doubtful and repr(each["_id"]) in doubtful
-        else _taken(each, request, now)
-        for each in found
+        ours.get(repr(each["_id"])) if state is None else _taken(each, state, request, now)
+        for each, state in zip(found, states, strict=True)
     )
     return [claimed_task(each, request) for each in documents if each is not None]
 
@@ -75,21 +76,21 @@ async def _read_back(
     return {repr(each["_id"]): each for each in await tasks.find(ours, hint="_id_").to_list(None)}
 
 
-def _taken(document: Document, request: ClaimRequest, now: datetime) -> Document:
+def _taken(
+    document: Document, state: filters.PlainState, request: ClaimRequest, now: datetime
+) -> Document:
     """Do in place what the patch of the claim does to a pending task."""
     until = now + request.lease
-    token = batch_token(request.token, document["_id"])
     document["lease"] = {
-        "token": token,
+        "token": batch_token(request.token, document["_id"]),
         "owner": request.owner,
         "until": until,
         "due_at": document["due_at"],
     }
     document["due_at"] = until
     document["updated_at"] = now
-    attempts, most = document["attempts"], document["max_attempts"]
-    assert isinstance(attempts, int) and isinstance(most, int)  # noqa: S101, PT018  - it is plain
-    if attempts + 1 < most:
+    attempts, _, max_attempts = state
+    if attempts + 1 < max_attempts:
         document["status"] = Status.RUNNING.value
         document["attempts"] = attempts + 1
         document["started_at"] = now

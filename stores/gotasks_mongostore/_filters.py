@@ -14,6 +14,7 @@ from gotasks_py.store import ClaimRequest, Renewal
 from gotasks_py.task import LeaseRef, Status, TaskId
 
 Filter: TypeAlias = dict[str, object]
+PlainState: TypeAlias = tuple[int, int, int]  # attempts, interruptions, max_attempts
 
 CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
 _MOST_SCANS: Final = 200
@@ -55,37 +56,45 @@ def due_from(request: ClaimRequest, priorities: range, low_water: datetime) -> F
     return {**due(request), "due_at": {"$gte": low_water}, "priority": between}
 
 
-def still_as_found(request: ClaimRequest, found: Sequence[Mapping[str, object]]) -> Filter:
+def plain_state(document: Mapping[str, object]) -> PlainState | None:
+    """Tell the state of a pending task if its next one can be told without the server."""
+    match document:
+        case {
+            "status": Status.PENDING.value,
+            "attempts": int(attempts),
+            "interruptions": int(interruptions),
+            "max_attempts": int(max_attempts),
+            "due_at": datetime(),
+            "_id": ObjectId() | str(),
+        } if bool not in {type(attempts), type(interruptions), type(max_attempts)}:
+            return attempts, interruptions, max_attempts
+        case _:
+            return None
+
+
+def still_as_found(
+    request: ClaimRequest,
+    found: Sequence[Mapping[str, object]],
+    states: Sequence[PlainState | None],
+) -> Filter:
     """Match those of the found tasks that nobody has claimed since; index ``_id_``.
 
     Whatever happens to a task in between moves its due time past the latest that was
-    found. The attempts say it once more, in case a clock was set back.
+    found. The counts say it once more, in case a clock was set back.
     """
+    ids = [each["_id"] for each in found]
     due_times = [at for each in found if isinstance(at := each["due_at"], datetime)]
-    groups: dict[tuple[object, object] | None, list[object]] = {}
-    for each in found:
-        state = (each["attempts"], each["interruptions"]) if is_plain(each) else None
-        groups.setdefault(state, []).append(each["_id"])
-    clauses = [_in_state(state, ids) for state, ids in groups.items()]
+    groups: dict[PlainState | None, list[object]] = {}
+    for task_id, state in zip(ids, states, strict=True):
+        groups.setdefault(state, []).append(task_id)
+    clauses = [_in_state(state, of_state) for state, of_state in groups.items()]
     as_found = clauses[0] if len(clauses) == 1 else {"$or": clauses}
     return {
         **due(request),
-        "_id": {"$in": [each["_id"] for each in found]},
+        "_id": {"$in": ids},
         "due_at": {"$gte": min(due_times), "$lte": max(due_times)} if due_times else _A_DATE,
         **as_found,
     }
-
-
-def is_plain(document: Mapping[str, object]) -> bool:
-    """Whether this is a pending task whose next state can be told without the server."""
-    return (
-        document.get("status") == Status.PENDING
-        and type(document.get("attempts")) is int
-        and type(document.get("interruptions")) is int
-        and type(document.get("max_attempts")) is int
-        and isinstance(document.get("due_at"), datetime)
-        and isinstance(document["_id"], ObjectId | str)
-    )
 
 
 def held_in_batch(request: ClaimRequest, ids: Sequence[object]) -> Filter:
@@ -218,17 +227,12 @@ def _of_many(request: ClaimRequest) -> Filter:
     return {"$gte": f"{request.token}/", "$lt": f"{request.token}0"}
 
 
-def _in_state(state: tuple[object, object] | None, ids: Sequence[object]) -> Filter:
+def _in_state(state: PlainState | None, ids: Sequence[object]) -> Filter:
     matched: Filter = {"_id": {"$in": ids}}
     if state is None:
         return matched
-    attempts, interruptions = state
-    return {
-        **matched,
-        "status": Status.PENDING.value,
-        "attempts": attempts,
-        "interruptions": interruptions,
-    }
+    names = ("attempts", "interruptions", "max_attempts")
+    return {**matched, "status": Status.PENDING.value, **dict(zip(names, state, strict=True))}
 
 
 def _asked_to_cancel(patch: Patch) -> Filter:

@@ -13,7 +13,7 @@ from bson.datetime_ms import DatetimeMS
 from gotasks_py import lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status, Task, TaskId
-from tests.lab import HOUR, MINUTE, SECOND, Lab, a_claim, a_renewal, ref_of
+from tests.lab import HOUR, MINUTE, SECOND, Lab, a_claim, a_renewal, ref_of, token_of
 
 # Documents are the same whichever driver fetches them: Motor would show nothing new.
 both_stores = [pytest.param("memstore"), pytest.param("mongostore", marks=pytest.mark.mongo)]
@@ -112,6 +112,26 @@ async def test_a_spoilt_field_stops_neither_its_task_nor_the_queue(lab: Lab, fie
         retried = lifecycle.retried(FAILURE, HOUR)
         asked = task.cancel_requested_at is not None or "cancel_requested_at" in lab.raw(task.id)
         assert await lab.store.settle(ref_of(task), retried) or asked
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_a_spoilt_field_does_not_stop_a_claim_of_many(lab: Lab, field: str) -> None:
+    spoilt = await spoil(lab, field)
+    good = {await lab.enqueue() for _ in range(3)}
+
+    taken = [*await lab.claim_many(5), *await lab.claim_many(100)]
+
+    assert {task.id for task in taken} == spoilt | good
+    assert list(await lab.claim_many()) == []
+    for task in taken:
+        stored = await lab.get(task.id)
+        assert (stored.status, token_of(stored)) == (task.status, token_of(task))
+        assert stored.attempts == task.attempts
+        if task.status is Status.PENDING:
+            start = lifecycle.started(owner="me", lease=HOUR)
+            assert await lab.store.settle(ref_of(task), start)
+    refs = [ref_of(task) for task in taken if "cancel_requested_at" not in lab.raw(task.id)]
+    assert await lab.store.settle_many(refs, lifecycle.completed(None)) == frozenset()
 
 
 @pytest.mark.parametrize("field", ["attempts", "errors", "errors_dropped", "lease", "status"])

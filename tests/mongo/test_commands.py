@@ -91,8 +91,15 @@ async def test_every_command_of_the_hot_path_names_queue_and_lane(recorded: Reco
         assert renewer is not None
         await anyio.to_thread.run_sync(renewer.renew, [a_renewal(task)])
         renewer.close()
+        await store.insert_many([lab.a_task(queue="here", lane=3) for _ in range(3)])
+        await lab.enqueue(queue="here", lane=3, max_attempts=1)
+        *running, reserved = await lab.claim_many(queue="here", lanes=(3,))
+        await store.settle(ref_of(reserved), lifecycle.unreserved())
+        refs = [ref_of(each) for each in running]
+        await store.settle_many(refs, lifecycle.completed_each(), [{"value": 1}] * len(refs))
+        await store.settle_many(refs, lifecycle.released())
 
-    assert len(sent) >= 16
+    assert len(sent) >= 24
     for command in sent:
         for part in addressed(command):
             assert part["queue"] in ("here", {"$in": ["here"]}), command
@@ -176,6 +183,10 @@ async def test_durability_does_not_depend_on_the_uri(
             await anyio.to_thread.run_sync(renewer.renew, [a_renewal(task)])
             renewer.close()
             await store.is_held(ref_of(task))
+            await lab.enqueue(queue="here", lane=3)
+            (other,) = await lab.claim_many(queue="here", lanes=(3,))
+            await store.settle_many([ref_of(other)], lifecycle.released())
+            await store.delete(other.id)
             await store.settle(ref_of(task), lifecycle.died(FAILURE))
             await store.get(task.id)
             assert [each async for each in store.dead_ids(queue=None, type=None)] == [task.id]
@@ -191,6 +202,20 @@ async def test_durability_does_not_depend_on_the_uri(
                 assert command["writeConcern"] == {"w": "majority"}, command
             preference = command.get("$readPreference", {"mode": "primary"})
             assert preference["mode"].startswith("primary"), command
+
+
+async def test_many_are_claimed_in_two_commands_and_settled_in_one(recorded: Recorded) -> None:
+    lab = recorded.lab
+    await lab.store.insert_many([lab.a_task() for _ in range(200)])
+
+    with recorded.recorder.recording() as sent:
+        tasks = await lab.claim_many(150)
+        refs = [ref_of(task) for task in tasks]
+        values = [{"value": number} for number in range(150)]
+        await lab.store.settle_many(refs, lifecycle.completed_each(), values)
+
+    assert names_of(sent) == ["find", "update", "update"]
+    assert all(len(each["updates"]) == 1 for each in sent if "updates" in each)
 
 
 async def test_enqueue_claim_and_settle_take_one_round_trip_each(recorded: Recorded) -> None:

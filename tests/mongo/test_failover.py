@@ -193,6 +193,55 @@ async def test_a_claim_that_did_not_happen_is_not_found(lab: Lab, failing: FailP
     assert (await lab.get(task_id)).attempts == 0
 
 
+async def test_a_claim_of_many_whose_reply_is_lost_is_found(lab: Lab, failing: FailPoint) -> None:
+    ids = {await lab.enqueue() for _ in range(3)} | {await lab.enqueue(max_attempts=1)}
+    request = a_claim()
+
+    # Drivers do not retry a write to many documents by themselves.
+    with failing("update", **REPLY_LOST), pytest.raises(StoreUnavailableError):
+        await lab.claim_many(request=request)
+    found = await lab.store.find_claimed(request)
+
+    assert {task.id for task in found} == ids
+    for task in found:
+        assert token_of(task) == lifecycle.batch_token(request.token, task.id)
+    assert list(await lab.claim_many()) == []
+
+
+async def test_a_settlement_of_many_whose_reply_is_lost_counts_when_repeated(
+    lab: Lab, failing: FailPoint
+) -> None:
+    for _ in range(3):
+        await lab.enqueue()
+    refs = [ref_of(task) for task in await lab.claim_many()]
+    values = [{"value": number} for number in range(3)]
+    patch = lifecycle.completed_each()
+
+    with failing("update", **REPLY_LOST), pytest.raises(StoreUnavailableError):
+        await lab.store.settle_many(refs, patch, values)
+    before = [lab.raw(ref.id) for ref in refs]
+
+    assert await lab.store.settle_many(refs, patch, values) == frozenset()
+    assert [lab.raw(ref.id) for ref in refs] == before
+    assert [document["result"] for document in before] == values
+
+
+async def test_a_start_whose_reply_is_lost_is_one_attempt(lab: Lab, failing: FailPoint) -> None:
+    await lab.enqueue(max_attempts=1)
+    (reserved,) = await lab.claim_many()
+    start = lifecycle.started(owner="me", lease=MINUTE)
+
+    # Twice: the driver's own retry is lost as well.
+    with failing("update", times=2, **REPLY_LOST):
+        try:
+            assert await lab.store.settle(ref_of(reserved), start)
+        except StoreUnavailableError:
+            assert await lab.store.settle(ref_of(reserved), start)
+
+    assert (await lab.get(reserved.id)).attempts == 1
+    assert await lab.store.is_held(ref_of(reserved))
+
+
 @pytest.mark.parametrize("way", ["completed", "retried", "released", "died", "snoozed"])
 async def test_a_settlement_whose_reply_is_lost_counts_when_repeated(
     lab: Lab, failing: FailPoint, way: str

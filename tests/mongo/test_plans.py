@@ -13,6 +13,7 @@ from pymongo import MongoClient
 from gotasks_py import lifecycle
 from gotasks_py.errors import DuplicateTaskError
 from gotasks_py.lifecycle import Failure
+from gotasks_py.task import Status
 from tests.lab import HOUR, MINUTE, SECOND, RawCollection, a_claim, a_renewal, ref_of
 from tests.mongo.recorder import Recorded, explainable, recorded_lab
 
@@ -170,6 +171,64 @@ async def test_a_claim_in_an_empty_queue_looks_at_nothing(
         await crowded.lab.claim(queue="empty", types=TYPES)
 
     assert_plan(explain(volume, sent[0]), "claim", keys=len(TYPES), documents=0)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+async def test_a_claim_of_many_looks_at_what_it_takes(
+    crowded: Recorded, volume: RawCollection, number: int
+) -> None:
+    with crowded.recorder.recording() as sent:
+        tasks = await crowded.lab.claim_many(50, types=TYPES[:number])
+    assert len(tasks) == 50
+    find, update = sent[0], sent[1]
+    assert (next(iter(find)), next(iter(update))) == ("find", "update")
+
+    limit = 50 + 2 * number * len(PRIORITIES)
+    assert_plan(explain(volume, find), "claim", keys=limit, documents=50 + number)
+    assert_plan(explain(volume, update), "_id_", keys=2 * 50 + 1, documents=50)
+
+
+async def test_a_claim_of_many_from_the_low_water_mark_looks_at_no_more(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    with crowded.recorder.recording() as sent:
+        for _ in range(5):
+            await crowded.lab.claim_many(20, types=TYPES)
+    bounded = [each for each in sent if "find" in each and "priority" in each["filter"]]
+
+    limit = 20 + 2 * len(TYPES) * len(PRIORITIES)
+    assert_plan(explain(volume, bounded[0]), "claim", keys=limit, documents=20 + len(TYPES))
+
+
+async def test_tasks_of_several_states_are_claimed_and_settled_by_their_ids(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    lab = crowded.lab
+    for number in range(30):
+        await lab.enqueue(type="mixed", attempts=number % 3, max_attempts=3 + number % 2)
+
+    with crowded.recorder.recording() as sent:
+        tasks = await lab.claim_many(30, types=("mixed",))
+        refs = [ref_of(task) for task in tasks if task.status is Status.RUNNING]
+        values = [{"value": number} for number in range(len(refs))]
+        await lab.store.settle_many(refs, lifecycle.completed_each(), values)
+        await lab.store.settle_many(refs, lifecycle.completed_each(), values)
+
+    assert [next(iter(each)) for each in sent] == ["find", "update", "update", "update", "find"]
+    assert "$or" in sent[1]["updates"][0]["q"]
+    for command in sent[1:]:
+        assert_plan(explain(volume, command), "_id_", keys=2 * 30 + 1, documents=30)
+
+
+async def test_a_claim_of_many_with_nothing_due_looks_at_no_document(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    with crowded.recorder.recording() as sent:
+        assert list(await crowded.lab.claim_many(50, types=("late", "never seen"))) == []
+
+    assert [next(iter(each)) for each in sent] == ["find"]
+    keys = 2 * 2 * len(PRIORITIES)
+    assert_plan(explain(volume, sent[0]), "claim", keys=keys, documents=0)
 
 
 async def test_settling_looks_at_one_document(crowded: Recorded, volume: RawCollection) -> None:

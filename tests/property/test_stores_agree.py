@@ -39,7 +39,7 @@ from gotasks_py.expressions import (
 from gotasks_py.lifecycle import Failure, Patch
 from gotasks_py.store import Renewal, TaskDocument
 from gotasks_py.task import LeaseRef, Status, Task
-from tests.lab import START, Lab, ManualClock, MemHand, a_claim, without_times
+from tests.lab import START, Lab, ManualClock, MemHand, a_claim, token_of, without_times
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
 
@@ -230,7 +230,11 @@ operations = st.one_of(
         st.sampled_from([None, "k", "l"]),
     ),
     st.tuples(st.just("claim")),
+    st.tuples(st.just("claim many"), st.integers(1, 4)),
     st.tuples(st.just("settle"), index, st.sampled_from(WAYS)),
+    st.tuples(st.sampled_from(["start", "unreserve"]), index),
+    st.tuples(st.just("settle many"), index, st.sampled_from(WAYS)),
+    st.tuples(st.just("complete each"), index, anything),
     st.tuples(st.just("renew"), index),
     st.tuples(st.sampled_from(["ask", "withdraw", "requeue", "delete"]), index),
     st.tuples(st.just("reap")),
@@ -238,32 +242,30 @@ operations = st.one_of(
 )
 
 
-def patch_for(way: str) -> Patch:
-    match way:
-        case "completed":
-            return lifecycle.completed({"$x": "$$NOW"})
-        case "retried":
-            return lifecycle.retried(FAILURE, LEASE)
-        case "died":
-            return lifecycle.died(FAILURE)
-        case "snoozed":
-            return lifecycle.snoozed(LEASE)
-        case "released":
-            return lifecycle.released()
-        case "cancelled":
-            return lifecycle.cancelled()
-        case "ask":
-            return lifecycle.cancel_requested()
-        case "withdraw":
-            return lifecycle.withdrawn()
-        case "requeue":
-            return lifecycle.requeued(fresh_lifetime=True)
-        case _:
-            return lifecycle.progressed({"n": 1})
+PATCHES = {
+    "completed": lifecycle.completed({"$x": "$$NOW"}),
+    "retried": lifecycle.retried(FAILURE, LEASE),
+    "died": lifecycle.died(FAILURE),
+    "snoozed": lifecycle.snoozed(LEASE),
+    "released": lifecycle.released(),
+    "cancelled": lifecycle.cancelled(),
+    "progressed": lifecycle.progressed({"n": 1}),
+    "start": lifecycle.started(owner="$other", lease=LEASE),
+    "unreserve": lifecycle.unreserved(),
+    "ask": lifecycle.cancel_requested(),
+    "withdraw": lifecycle.withdrawn(),
+    "requeue": lifecycle.requeued(fresh_lifetime=True),
+}
 
 
 def known(task: Task | None) -> object:
     return None if task is None else (str(task.id), task.status, task.attempts, len(task.errors))
+
+
+def latest(pair: Pair, number: int) -> list[LeaseRef]:
+    """Name up to three claims, each task once: an id has one place in a table of results."""
+    refs = {str(ref.id): ref for ref in pair.claims[-1 - number % 5 :][:3]}
+    return list(refs.values())
 
 
 async def insert(pair: Pair, lab: Lab, operation: tuple[Any, ...]) -> object:
@@ -278,7 +280,7 @@ async def insert(pair: Pair, lab: Lab, operation: tuple[Any, ...]) -> object:
     return "inserted"
 
 
-async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) -> object:
+async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) -> object:  # noqa: PLR0912  - one case per operation
     """Do one thing in one store; what is told back must be the same in both."""
     match operation:
         case ("insert", *_):
@@ -290,8 +292,23 @@ async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) 
             return known(task)
         case ("settle", number, way) if pair.claims:
             ref = pair.claims[number % len(pair.claims)]
-            outcome = await lab.store.settle(ref, patch_for(way))
+            outcome = await lab.store.settle(ref, PATCHES[way])
             return outcome, await lab.store.is_held(ref)
+        case ("claim many", limit):
+            request = a_claim(token=token, lease=LEASE)
+            tasks = await lab.store.claim_many(request, limit)
+            found = await lab.store.find_claimed(request)
+            assert sorted(map(str, map(known, found))) == sorted(map(str, map(known, tasks)))
+            return [(known(task), token_of(task)) for task in tasks]
+        case (("start" | "unreserve") as way, number) if pair.claims:
+            ref = pair.claims[-1 - number % len(pair.claims)]
+            return await lab.store.settle(ref, PATCHES[way]), await lab.store.is_held(ref)
+        case ("settle many", number, way) if pair.claims:
+            return await lab.store.settle_many(latest(pair, number), PATCHES[way])
+        case ("complete each", number, value) if pair.claims:
+            refs = latest(pair, number)
+            values = [[value, None, {"$x": [value]}][index % 3] for index in range(len(refs))]
+            return await lab.store.settle_many(refs, lifecycle.completed_each(), values)
         case ("renew", number) if pair.claims:
             held = pair.claims[-1 - number % 3 :]
             return await lab.store.renew([Renewal(ref, LEASE) for ref in held])
@@ -302,7 +319,7 @@ async def perform(pair: Pair, lab: Lab, operation: tuple[Any, ...], token: str) 
         case (("ask" | "withdraw" | "requeue") as way, number) if pair.tasks:
             task_id = pair.tasks[number % len(pair.tasks)]
             try:
-                return known(await lab.store.transition(task_id, patch_for(way)))
+                return known(await lab.store.transition(task_id, PATCHES[way]))
             except DuplicateTaskError as error:
                 return str(error.existing_id), error.unique_key
         case ("wait",):
@@ -333,6 +350,8 @@ async def live(pair: Pair, life: list[tuple[Any, ...]]) -> None:
         assert await perform(pair, pair.memory, operation, token) == told
         if operation[0] == "claim" and isinstance(told, tuple):
             pair.claims.append(LeaseRef(told[0], "q", 0, token))
+        if operation[0] == "claim many" and isinstance(told, list):
+            pair.claims.extend(LeaseRef(task[0], "q", 0, own) for task, own in told)
         for task_id in pair.tasks:
             stored = pair.mongo.hand.read(task_id)
             remembered = pair.memory.hand.read(task_id)
