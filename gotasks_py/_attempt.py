@@ -90,9 +90,9 @@ class AttemptRunner:
     async def run_here(
         self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
     ) -> timedelta | None:
-        """Do the same as :meth:`run` in the task of the caller, who has made it for this."""
+        """Do the same as :meth:`run` in the task and context of the caller, who shields it."""
         attempt = _Attempt(self, running, handler, queue)
-        await attempt.run()
+        await attempt.run_unshielded()
         return attempt.again_in
 
     async def refuse(self, running: Running) -> None:
@@ -147,12 +147,13 @@ class _Attempt:
     async def run(self) -> None:
         # Closing asyncio's event loop cancels the group around this; the outcome counts still.
         with anyio.CancelScope(shield=True):
-            await self._run()
+            await self.run_unshielded()
 
-    async def _run(self) -> None:
+    async def run_unshielded(self) -> None:
         clock = self._runner.store.clock
         handling.set(True)
-        await self._runner.hooks.call("on_claim", TaskEvent(task=self._task))
+        if self._runner.hooks.has("on_claim"):
+            await self._runner.hooks.call("on_claim", TaskEvent(task=self._task))
         began = clock.monotonic()
         ending = await self._ending()
         self._running.is_over = True
@@ -251,9 +252,11 @@ class _Attempt:
             self._runner.store, self._running, self._runner.lease_changed, self._encoded
         )
         context = TaskContext(self._task, control)
-        await self._runner.hooks.call("before_handle", TaskEvent(task=self._task))
-        # A checkpoint: what was told to stop before it started must not start.
-        await anyio.lowlevel.checkpoint()
+        if self._runner.hooks.has("before_handle"):
+            await self._runner.hooks.call("before_handle", TaskEvent(task=self._task))
+        if control.is_stopping:
+            # What was told to stop before it started must not start.
+            await anyio.lowlevel.checkpoint()
         self._running.handler_started = True
         call: Callable[[], Awaitable[object]] = partial(self._call, context, payload)
         for middleware in reversed(self._runner.middleware):
@@ -321,6 +324,13 @@ class _Attempt:
 
     async def announce(self, verdict: Verdict, duration: timedelta) -> None:
         """Tell hooks and the log of an outcome that is recorded."""
+        hooks = self._runner.hooks
+        if (
+            isinstance(verdict, Done)
+            and not hooks.has_any
+            and not logger.isEnabledFor(logging.DEBUG)
+        ):
+            return  # most of a busy day
         task = self._task
         started = self._running.handler_started
         event = TaskEvent(task=task, duration=duration if started else None)
@@ -336,7 +346,6 @@ class _Attempt:
             case _:
                 assert_never(verdict)
         self._log_verdict(verdict)
-        hooks = self._runner.hooks
         if started and not isinstance(verdict, Lost):
             await hooks.call("after_handle", event)
         name = _HOOKS.get(type(verdict))

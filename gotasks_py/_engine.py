@@ -345,7 +345,8 @@ class Engine:
     def _working_loops(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         for pipeline in self._pipelines:
             yield f"{pipeline.owner}.fetcher", pipeline.fetch
-            yield f"{pipeline.owner}.starter", pipeline.start_tasks
+            for number in range(1, pipeline.pool.size + 1):
+                yield f"{pipeline.owner}.{number}", pipeline.work
         if self._config.mode is None:
             for worker in self._made_workers():
                 yield worker.owner, worker.run

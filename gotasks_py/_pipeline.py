@@ -1,4 +1,4 @@
-"""A pool in pipeline mode: one loop fetches batches into a buffer, another starts tasks.
+"""A pool in pipeline mode: a fetcher claims batches into a buffer that workers run from.
 
 What is in the buffer is leased, and not started: the local deadline says until when a task
 may be started with a whole lease before it. What stops or waits too long goes back.
@@ -11,12 +11,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Final
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from gotasks_py import lifecycle
 from gotasks_py._appetite import Appetite
 from gotasks_py._attempt import AttemptRunner
+from gotasks_py._isolation import Isolated
 from gotasks_py._pool import Claimed, Pool, running_for
 from gotasks_py._running import Running, RunningTasks
 from gotasks_py.handlers import Registry
@@ -25,8 +28,11 @@ from gotasks_py.task import Status
 
 logger = logging.getLogger("gotasks_py.pipeline")
 
+# Handlers that never wait would keep the event loop from everything else.
+_LONGEST_STRETCH_SECONDS: Final = 0.002
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Pipeline:
     """Runs the tasks of one pool."""
 
@@ -38,93 +44,92 @@ class Pipeline:
     registry: Registry
     lease: timedelta
     work_began: Callable[[], None]
-    appetite: Appetite = field(init=False)
-    free: int = field(init=False)
+    _appetite: Appetite = field(init=False)
+    _free: int = field(init=False)
     _buffer: deque[Claimed] = field(default_factory=deque[Claimed])
-    _arrived: anyio.Event = field(default_factory=anyio.Event)
+    _idle: deque[anyio.Event] = field(default_factory=deque[anyio.Event])
     _hungry: anyio.Event = field(default_factory=anyio.Event)
-    _is_fetching: bool = True
+    _let_in_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.free = self.pool.size
-        self.appetite = Appetite(self.mode, self.pool.size)
-
-    @property
-    def waiting(self) -> int:
-        """How many tasks are claimed and not started."""
-        return len(self._buffer)
+        self._free = self.pool.size
+        self._appetite = Appetite(self.mode, self.pool.size)
 
     async def fetch(self) -> None:
-        """Claim until the pool stops."""
+        """Claim until the pool stops, then give back what was not started."""
         try:
             while not self.pool.is_stopping:
-                wanted = self._wanted()
-                if not wanted:
-                    self._hungry = anyio.Event()
-                    await self._hungry.wait()
-                    continue
-                claimed: Sequence[Claimed] = ()
                 # A claim under way is never abandoned: the store may have carried it out.
                 with anyio.CancelScope(shield=True):
-                    claimed = await self.pool.claim(self.owner, wanted)
-                self._buffer.extend(claimed)
-                self._arrived.set()
-                if not claimed:
+                    has_more = await self._fetch_some()
+                if not has_more:
                     await self.pool.wait()
         finally:
-            self._is_fetching = not self.pool.is_stopping
-            self._arrived.set()
-
-    async def start_tasks(self) -> None:
-        """Start what is in the buffer as workers become free, until nothing more comes."""
-        try:
-            async with anyio.create_task_group() as group:
-                while self._is_fetching or not self.pool.is_stopping:
-                    # Before the look, so that what arrives meanwhile counts.
-                    self._arrived = anyio.Event()
-                    self._start_some(group)
-                    await self._arrived.wait()
-        finally:
-            # Closing asyncio's event loop cancels this; other workers should not have to wait.
+            # Closing asyncio's event loop cancels this; other managers should not have to wait.
             with anyio.CancelScope(shield=True):
-                await self._return_all()
+                unstarted = list(self._buffer)
+                self._buffer.clear()
+                await self._return(unstarted)
+
+    async def work(self) -> None:
+        """Run one task after the other until the pool stops."""
+        while not self.pool.is_stopping:
+            with anyio.CancelScope(shield=True):
+                await self._run_on()
+            await self._wait()
 
     def stop(self) -> None:
         """Notice that the pool stops: start nothing more."""
         self._hungry.set()
-        self._arrived.set()
+        self._wake(len(self._idle))
 
-    def _start_some(self, group: anyio.abc.TaskGroup) -> None:
+    async def _fetch_some(self) -> bool:
+        """Fill the buffer; tell whether there was something."""
+        while not (wanted := self._wanted()):
+            if self.pool.is_stopping:
+                return True
+            self._hungry = anyio.Event()
+            await self._hungry.wait()
+        claimed = await self.pool.claim(self.owner, wanted)
+        self._buffer.extend(claimed)
+        self._wake(len(claimed))
+        return bool(claimed)
+
+    async def _run_on(self) -> None:
         clock = self.runner.store.clock
-        late = list[Claimed]()
-        while self._buffer and self.free and not self.pool.is_stopping:
-            claimed = self._buffer.popleft()
-            if claimed.deadline - clock.monotonic() < self.lease.total_seconds():
-                late.append(claimed)
+        while self._buffer and not self.pool.is_stopping:
+            claimed, began = self._buffer.popleft(), clock.monotonic()
+            if claimed.deadline - began < self.lease.total_seconds():
+                await self._return([claimed])
+                self._ask()
                 continue
-            self.free -= 1
-            group.start_soon(self._work, claimed)
-        if late:
-            group.start_soon(self._return, late)
-        self._ask()
+            self._free -= 1
+            try:
+                await self._attempt(claimed)
+            finally:
+                ended = clock.monotonic()
+                self._free += 1
+                self._appetite.ended(began, ended)
+                self._ask()
+            if ended - self._let_in_at > _LONGEST_STRETCH_SECONDS:
+                await checkpoint()
+                self._let_in_at = clock.monotonic()
 
-    async def _work(self, claimed: Claimed) -> None:
-        clock = self.runner.store.clock
-        began = clock.monotonic()
+    async def _wait(self) -> None:
+        """Wait until there is something to run."""
+        if self.pool.is_stopping or self._buffer:
+            return
+        event = anyio.Event()
+        self._idle.append(event)
         try:
-            await self._attempt(claimed)
-        except Exception:
-            logger.exception(
-                "task %s met an error of the library, its lease has to end",
-                claimed.task.id,
-                extra={"task_id": str(claimed.task.id)},
-            )
+            await event.wait()
         finally:
-            self.free += 1
-            self.appetite.ended(began, clock.monotonic())
-            if self._buffer:
-                self._arrived.set()
-            self._ask()
+            if not event.is_set():
+                self._idle.remove(event)
+
+    def _wake(self, number: int) -> None:
+        for _ in range(min(number, len(self._idle))):
+            self._idle.popleft().set()
 
     async def _attempt(self, claimed: Claimed) -> None:
         running = running_for(claimed, self.lease)
@@ -136,6 +141,13 @@ class Pipeline:
             self.work_began()
         try:
             await self._run(running, claimed)
+        except anyio.get_cancelled_exc_class():
+            # The scopes of others are kept out: it was a handler, or asyncio closes its loop.
+            logger.exception(
+                "task %s had its worker cancelled, its lease has to end",
+                running.task.id,
+                extra={"task_id": str(running.task.id)},
+            )
         finally:
             if not running.is_in_bulk:
                 del self.running.by_token[claimed.token]
@@ -145,21 +157,19 @@ class Pipeline:
         if handler is None:
             await self.runner.refuse(running)
             return
-        again_in = await self.runner.run_here(running, handler, claimed.queue)
+        again_in = await Isolated(self.runner.run_here(running, handler, claimed.queue))
         if again_in is not None:
             due_at = self.runner.store.clock.now() + again_in
             self.pool.nudge(running.task.queue, due_at)
-        elif running.is_in_bulk and self.runner.bulk is not None:
+        if running.is_in_bulk and self.runner.bulk is not None and self.runner.bulk.is_full:
             await self.runner.bulk.room()
 
     async def _began(self, running: Running) -> bool:
         """Begin a last attempt, which the claim has only reserved."""
-        clock = self.runner.store.clock
-        if not await self.runner.settler.start(
-            running, lifecycle.started(owner=self.owner, lease=self.lease)
-        ):
+        start = lifecycle.started(owner=self.owner, lease=self.lease)
+        if not await self.runner.settler.start(running, start):
             return False
-        task, now = running.task, clock.now()
+        task, now = running.task, self.runner.store.clock.now()
         assert task.lease is not None  # noqa: S101  - a reservation is a lease
         running.task = replace(
             task,
@@ -179,16 +189,11 @@ class Pipeline:
             if returned:
                 await self.runner.settler.let_go_many(returned, returned[0].handed_back())
 
-    async def _return_all(self) -> None:
-        unstarted = list(self._buffer)
-        self._buffer.clear()
-        await self._return(unstarted)
-
-    def _wanted(self) -> int:
-        now = self.runner.store.clock.monotonic()
-        return self.appetite.next_batch(free=self.free, waiting=len(self._buffer), now=now)
-
     def _ask(self) -> None:
         """Let the fetcher look again, if it should claim now."""
         if not self._hungry.is_set() and self._wanted():
             self._hungry.set()
+
+    def _wanted(self) -> int:
+        now = self.runner.store.clock.monotonic()
+        return self._appetite.next_batch(free=self._free, waiting=len(self._buffer), now=now)

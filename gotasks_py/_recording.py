@@ -85,9 +85,14 @@ class BulkRecorder:
             self._changed.set()
         return True
 
+    @property
+    def is_full(self) -> bool:
+        """Whether too much is gathered: handlers are faster than the database."""
+        return len(self._gathered) > _MOST_FLUSHES_WAITING * self._mode.flush_size
+
     async def room(self) -> None:
-        """Wait while too much is gathered: handlers are faster than the database."""
-        while len(self._gathered) > _MOST_FLUSHES_WAITING * self._mode.flush_size:
+        """Wait while it is full."""
+        while self.is_full:
             await self._flushed.wait()
 
     async def run(self) -> None:

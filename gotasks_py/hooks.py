@@ -99,10 +99,21 @@ class HookCaller:
 
     def __init__(self, hooks: Sequence[Hooks]) -> None:
         self._hooks = tuple(hooks)
+        self._names = frozenset(
+            name
+            for each in self._hooks
+            for name in each.__dataclass_fields__
+            if getattr(each, name) is not None
+        )
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anybody listens to anything."""
+        return bool(self._names)
 
     def has(self, name: HookName) -> bool:
         """Tell whether anybody listens."""
-        return any(getattr(hooks, name) is not None for hooks in self._hooks)
+        return name in self._names
 
     async def call(self, name: HookName, event: TaskEvent) -> None:
         """Call every hook of that name, in the order they were given."""
