@@ -59,6 +59,7 @@ class Pipeline:
         """Claim until the pool stops, then give back what was not started."""
         try:
             while not self.pool.is_stopping:
+                has_more = False
                 # A claim under way is never abandoned: the store may have carried it out.
                 with anyio.CancelScope(shield=True):
                     has_more = await self._fetch_some()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -14,30 +15,65 @@ logger = logging.getLogger("gotasks_py.manager")
 
 _NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
 
+Received: TypeAlias = AsyncIterator[signal.Signals]
+
+
+@contextmanager
+def signals_taken() -> Generator[Received | None]:
+    """Take the signals, instead of the program's handlers; ``None``: not the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    with _handlers_restored(), anyio.open_signal_receiver(*_NUMBERS) as signals:
+        yield signals
+
+
+async def unless_signalled(signals: Received, start: Callable[[], Awaitable[None]]) -> bool:
+    """Start, or give up when a signal comes; tell whether it has started.
+
+    Raises:
+        Exception: what the start raises.
+    """
+    failure: Exception | None = None
+    has_started = False
+
+    async def run() -> None:
+        nonlocal failure, has_started
+        try:
+            await start()
+            has_started = True
+        except Exception as error:  # noqa: BLE001  - raised below, outside the group
+            failure = error
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        async for number in signals:
+            logger.info("got %s while starting, giving up", number.name)
+            break
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return has_started
+
 
 async def stop_on_signals(
-    stop: Callable[[], Coroutine[Any, Any, None]], interrupt: Callable[[], None]
-) -> None:
-    """Stop at the first signal, interrupt at every further one. For the main thread only."""
-    with _handlers_restored(), anyio.open_signal_receiver(*_NUMBERS) as signals:
-        async with anyio.create_task_group() as group:
-            await _listen(signals, group, stop, interrupt)
-
-
-async def _listen(
-    signals: AsyncIterator[signal.Signals],
-    group: anyio.abc.TaskGroup,
+    signals: Received,
     stop: Callable[[], Coroutine[Any, Any, None]],
     interrupt: Callable[[], None],
 ) -> None:
-    is_stopping = False
-    async for number in signals:
-        logger.info("got %s, %s", number.name, "stopping at once" if is_stopping else "stopping")
-        if is_stopping:
-            interrupt()
-        else:
-            group.start_soon(stop)
-        is_stopping = True
+    """Stop at the first signal, interrupt at every further one."""
+    async with anyio.create_task_group() as group:
+        is_stopping = False
+        async for number in signals:
+            logger.info(
+                "got %s, %s", number.name, "stopping at once" if is_stopping else "stopping"
+            )
+            if is_stopping:
+                interrupt()
+            else:
+                group.start_soon(stop)
+            is_stopping = True
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,7 +15,7 @@ from gotasks_py._client import Client
 from gotasks_py._engine import Engine, EngineConfig
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._scheduling import QueueOrder
-from gotasks_py._signals import stop_on_signals
+from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.backoff import Backoff, Exponential
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
@@ -252,20 +251,28 @@ class Manager(Client):
         """Work until SIGINT or SIGTERM, then :meth:`stop`; a second signal stops at once.
 
         ``timeout`` is the grace that handlers then have, in seconds or as a timedelta.
-        Signals are taken in the main thread only, and user handlers are put back.
-        Elsewhere it works until another task calls :meth:`stop`.
+        Signals are taken in the main thread only, and user handlers are put back; one that
+        comes while the manager starts ends the start. Elsewhere it works until another
+        task calls :meth:`stop`.
 
         Raises:
             Exception: the manager failed; so that the process exits with an error.
         """
-        await self.start()
+        with signals_taken() as signals:
+            if signals is None:
+                await self.start()
+            elif not await unless_signalled(signals, self.start):
+                return
+            await self._run_until_stopped(signals, _span(timeout))
+
+    async def _run_until_stopped(self, signals: Received | None, grace: timedelta) -> None:
         engine = self._engine
         assert engine is not None  # noqa: S101  - start() sets it
         try:
             async with anyio.create_task_group() as group:
-                if threading.current_thread() is threading.main_thread():
-                    stop = partial(engine.stop, _span(timeout))
-                    group.start_soon(stop_on_signals, stop, engine.interrupt)
+                if signals is not None:
+                    stop = partial(engine.stop, grace)
+                    group.start_soon(stop_on_signals, signals, stop, engine.interrupt)
                 await engine.over.wait()
                 group.cancel_scope.cancel()
         finally:

@@ -373,7 +373,16 @@ async def slow(payload: None) -> None:
         print("cancelled", flush=True)
         raise
 
+async def hang() -> None:
+    print("opening", flush=True)
+    await anyio.sleep_forever()
+
 async def main() -> None:
+    if "hangs" in sys.argv:
+        store.open = hang
+        await manager.run()
+        print("ended", flush=True)
+        return
     handle = await manager.enqueue("q", "slow")
     await manager.run(timeout=grace)
     task = await store.get(handle.id)
@@ -433,6 +442,16 @@ def test_a_second_signal_stops_hard(backend: str) -> None:
         assert line_of(process) == "pending 0 1"
         assert process.wait(10) == 0
         assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_signal_ends_a_start_that_hangs(backend: str) -> None:
+    """A database that does not answer must not keep a deployment waiting."""
+    with child(60, 60, backend, "hangs") as process:
+        assert line_of(process) == "opening"
+        process.send_signal(signal.SIGTERM)
+        assert line_of(process) == "ended"
+        assert process.wait(10) == 0
 
 
 @real_time
