@@ -200,7 +200,7 @@ class Client:
         """
         await self._ready()
         task = await self._operations.requeue(task_id, fresh_lifetime=fresh_lifetime)
-        self._nudge(task.queue, None)
+        self._nudge(task.queue, task.due_at, [task.id])
         return task
 
     async def requeue_dead(
@@ -224,7 +224,7 @@ class Client:
                 raise UnknownQueueError(queue, list({**self._queues, **recorded}))
         report = await self._operations.requeue_dead(queue, type, fresh_lifetime=fresh_lifetime)
         for name in self._queues:
-            self._nudge(name, None)
+            self._nudge(name)
         return report
 
     async def delete(self, task_id: object) -> None:
@@ -270,7 +270,9 @@ class Client:
         if not self._recorded.knows(queue.name):
             self._recorded.learn(queue.name, await self._store.register_queue(queue))
 
-    def _nudge(self, queue: str, due_at: datetime | None) -> None:
+    def _nudge(
+        self, queue: str, due_at: datetime | None = None, ids: Sequence[TaskId] = ()
+    ) -> None:
         """Notice that a queue got work; for the half that has workers."""
 
     def _stop_here(self, task_id: TaskId) -> None:

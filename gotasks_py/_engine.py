@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -13,9 +14,9 @@ from typing import Final
 import anyio
 
 from gotasks_py._attempt import AttemptRunner
-from gotasks_py._detached import spawn_detached
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Janitor, JanitorConfig
+from gotasks_py._listening import ManagerListener
 from gotasks_py._pipeline import Pipeline
 from gotasks_py._pool import Pool, running_for
 from gotasks_py._recorded import RecordedQueues
@@ -24,9 +25,12 @@ from gotasks_py._rotation import LaneRotation
 from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py._scheduling import QueueOrder, Source
 from gotasks_py._settling import Settler
-from gotasks_py._supervisor import Supervisor
+from gotasks_py._supervisor import LoopState, Supervisor
+from gotasks_py._surveying import Surveyor
+from gotasks_py._wakeup import Hub, hub_of
 from gotasks_py._worker import Worker
 from gotasks_py.errors import ConfigurationError, StoreError
+from gotasks_py.event_loops import spawn_detached
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import HookCaller, Middleware
@@ -112,6 +116,8 @@ class Engine:
             else BulkRecorder(self._settler, self._running, store.clock, config.mode)
         )
         self._pools = list(self._made_pools())
+        self._listener = ManagerListener(self._pools, self._running, self._queues)
+        self._hub: Hub | None = None
         self._runner = AttemptRunner(
             store=store,
             settler=self._settler,
@@ -160,10 +166,9 @@ class Engine:
         for running in list(self._running.by_token.values()):
             running.stop(StopReason.SHUTDOWN)
 
-    def nudge(self, queue: str, due_at: datetime | None) -> None:
+    def nudge(self, queue: str, due_at: datetime | None, ids: Sequence[TaskId]) -> None:
         """Say that this process enqueued something."""
-        for pool in self._pools:
-            pool.nudge(queue, due_at)
+        self._listener.enqueued(queue, due_at, ids)
 
     def cancel(self, task_id: TaskId) -> None:
         """Stop a task at once if it runs here."""
@@ -183,11 +188,16 @@ class Engine:
             workers=sum(pool.size for pool in self._pools),
             last_claim_at=max(pool.last_claim_at for pool in self._pools),
             last_beat_at=self._heartbeat.last_beat_at,
+            is_stream_connected=self._hub is not None and self._hub.is_connected,
             loops={
                 name: LoopHealth(restarts=loop.restarts, error=loop.error)
-                for name, loop in self._supervisor.loops.items()
+                for name, loop in self._loops.items()
             },
         )
+
+    @property
+    def _loops(self) -> Mapping[str, LoopState]:
+        return {**self._supervisor.loops, **({} if self._hub is None else self._hub.loops)}
 
     def _stop_claiming(self) -> None:
         self._stopping.set()
@@ -204,7 +214,7 @@ class Engine:
         yield from self._claim_complaints()
         yield from self._handler_complaints()
         yield from self._lease_complaints()
-        for name, loop in self._supervisor.loops.items():
+        for name, loop in self._loops.items():
             if loop.error is not None:
                 yield f"loop {name} crashed and has not recovered: {loop.error}"
 
@@ -238,7 +248,7 @@ class Engine:
     async def _run(self) -> None:
         try:
             # The scope ends what is left when a stop has waited long enough.
-            with self._scope:
+            with self._scope, self._listening():
                 async with anyio.create_task_group() as background:
                     self._start_background(background)
                     async with anyio.create_task_group() as workers:
@@ -258,9 +268,21 @@ class Engine:
             self._ended.set()
             self.over.set()
 
+    @contextmanager
+    def _listening(self) -> Generator[None]:
+        self._hub = hub_of(self._store)
+        if self._hub is None:
+            yield
+            return
+        with self._hub.listening(self._listener):
+            yield
+
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
         loops["queues"] = self._queues.run
+        for number, pool in enumerate(self._pools):
+            surveyor = Surveyor(self._store, pool, self._config.poll)
+            loops[f"surveyor.{number}"] = surveyor.run
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:

@@ -23,6 +23,7 @@ from gotasks_py._running import Running
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
+from gotasks_py.feed import Claimable
 from gotasks_py.lifecycle import batch_token
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import ClaimRequest, Store
@@ -32,6 +33,8 @@ logger = logging.getLogger("gotasks_py.pool")
 
 _OUTAGE_PAUSE: Final = Exponential(base=timedelta(milliseconds=250), cap=timedelta(seconds=2))
 _POLL_JITTER: Final = 0.1
+_SAFETY_POLL_SECONDS: Final = 30.0
+"""How often an idle pool looks for work although it would be told of it."""
 # A timer that fires a hair before the server finds the task due would find nothing.
 _TIMER_SLACK_SECONDS: Final = 0.005
 
@@ -82,6 +85,9 @@ class Pool:
         self._in_flight: set[_Sent] = set()
         self._failures = 0
         self._paused_until = -math.inf
+        self._is_streaming = False
+        self._paced_at = store.clock.now()
+        self._idled = anyio.Event()
         self.is_stopping = False
         self.last_claim_at = store.clock.now()
         self.failing_since: datetime | None = None
@@ -93,7 +99,10 @@ class Pool:
         if now - oldest > patience.total_seconds():
             return True
         # Workers that are all busy claim nothing, and owe nothing.
-        return bool(self._waiting) and self._store.clock.now() - self.last_claim_at > patience
+        if not self._waiting:
+            return False
+        owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
+        return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -137,12 +146,58 @@ class Pool:
             if source.queue.name != queue:
                 continue
             ahead = self._seconds_until(due_at)
-            if ahead > 0:
-                source.expect(self._store.clock.monotonic() + ahead + _TIMER_SLACK_SECONDS)
-                self._reschedule()
+            if due_at is not None and ahead > 0:
+                self.expect(source, due_at)
             else:
                 source.nudge()
                 self.wake_one()
+
+    def call(self, task: Claimable) -> None:
+        """Say that a task, of which every manager was told, may be claimed from now or later."""
+        ahead = self._seconds_until(task.due_at)
+        for source in self.sources:
+            if source.queue.name != task.queue or task.type not in source.types:
+                continue
+            if ahead > 0:
+                self.expect(source, task.due_at)
+            elif source.call(self._store.clock.monotonic()):
+                self.wake_one()
+            else:
+                self._reschedule()
+
+    def expect(self, source: Source, due_at: datetime) -> None:
+        """Look into a source at a time to come."""
+        at = self._store.clock.monotonic() + max(0.0, self._seconds_until(due_at))
+        source.expect(at + _TIMER_SLACK_SECONDS + source.hesitation * random.random())  # noqa: S311  - no secret
+        self._reschedule()
+
+    def look(self) -> None:
+        """Let one worker look into each queue."""
+        for source in self.sources:
+            if source.is_dry:
+                source.poll()
+                self.wake_one()
+            else:  # somebody is about to look; what comes later shows in a survey
+                source.is_surveyed = False
+
+    def set_streaming(self, *, value: bool) -> None:
+        """Poll seldom from now on, or often again, as work is told of or not."""
+        self._is_streaming = value
+        self._paced_at = self._store.clock.now()
+        self._idled.set()
+        if not value:
+            soon = self._store.clock.monotonic() + self._jittered_poll()
+            for source in self.sources:
+                source.probe_at = min(source.probe_at, soon)
+        self._reschedule()
+
+    async def has_idled(self) -> None:
+        """Wait until sources have run dry whose next due time is to be asked for."""
+        while not self._is_streaming or all(
+            source.is_surveyed or not source.is_dry for source in self.sources
+        ):
+            self._idled = anyio.Event()
+            await self._idled.wait()
 
     def wake_one(self) -> None:
         """Let one waiting worker look for work."""
@@ -175,7 +230,7 @@ class Pool:
         now = self._store.clock.monotonic()
         due = [each for each in self.sources if each.is_dry and each.probe_at <= now]
         for source in due:
-            source.poll()
+            source.poll(now)
         if due:
             self.wake_one()
 
@@ -210,7 +265,7 @@ class Pool:
         share = None if limit is None else self._scheduler.share(limit)
         sent = _Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
-        source.claim_begins()
+        called = source.claim_begins()
         try:
             with source.lanes.claiming(lanes):
                 tasks = await self._send(sent)
@@ -222,8 +277,10 @@ class Pool:
             self._in_flight.discard(sent)
             source.claim_ended()
         self._succeeded()
+        source.answered(called=called, found=bool(tasks))
         if not tasks:
             source.found_nothing(lanes, epoch, self._store.clock.monotonic(), self._jittered_poll())
+            self._idled.set()
             return ()
         self.wake_one()
         taken = [_claimed(task, sent) for task in tasks]
@@ -285,9 +342,15 @@ class Pool:
             for source in self.sources:
                 source.nudge()
 
+    @property
+    def _pause_seconds(self) -> float:
+        if self._is_streaming:
+            return max(self._poll_seconds, _SAFETY_POLL_SECONDS)
+        return self._poll_seconds
+
     def _jittered_poll(self) -> float:
         # Only ever longer: a poll is a promise of how seldom an idle manager asks.
-        return self._poll_seconds * (1 + _POLL_JITTER * random.random())  # noqa: S311  - no secret
+        return self._pause_seconds * (1 + _POLL_JITTER * random.random())  # noqa: S311  - no secret
 
 
 def running_for(claimed: Claimed, lease: timedelta) -> Running:

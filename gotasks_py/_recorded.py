@@ -18,6 +18,7 @@ from gotasks_py.store import Store
 logger = logging.getLogger("gotasks_py.queues")
 
 _REFRESH_SECONDS: Final = 5.0
+_SELDOM_SECONDS: Final = 60.0
 _JITTER: Final = 0.1
 
 
@@ -39,6 +40,18 @@ class RecordedQueues:
         self._changed = changed
         self._lanes: dict[str, Lanes] = {}
         self._read_at = -math.inf
+        self._is_told = False
+        self._stale: anyio.Event | None = None
+
+    def set_told(self, *, value: bool) -> None:
+        """Refresh seldom from now on, or every few seconds again."""
+        self._is_told = value
+        self.recheck()
+
+    def recheck(self) -> None:
+        """Refresh at once: a queue has changed, or may have."""
+        if self._stale is not None:
+            self._stale.set()
 
     def knows(self, queue: str) -> bool:
         """Whether the queue has been registered or read."""
@@ -80,9 +93,12 @@ class RecordedQueues:
             logger.debug("cannot read the queues, going on with what is known: %s", error)
 
     async def run(self) -> None:
-        """Refresh every few seconds until cancelled."""
+        """Refresh every few seconds, or when told, until cancelled."""
         while True:
-            await anyio.sleep(_REFRESH_SECONDS * (1 - _JITTER * random.random()))  # noqa: S311  - no secret
+            self._stale = anyio.Event()
+            pause = _SELDOM_SECONDS if self._is_told else _REFRESH_SECONDS
+            with anyio.move_on_after(pause * (1 - _JITTER * random.random())):  # noqa: S311  - no secret
+                await self._stale.wait()
             try:
                 await self.refresh()
             except StoreError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -14,6 +15,10 @@ from gotasks_py.policy import QueuePolicy
 QueueOrder: TypeAlias = Literal["weighted", "strict"]
 
 _MOST_TIMERS: Final = 1000
+_FIRST_HESITATION: Final = 0.002
+_MOST_HESITATION: Final = 0.1
+_MOST_LEFT_OUT_SECONDS: Final = 1.0
+"""How long a lane that had nothing is passed over while the others have work."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,22 +41,55 @@ class Source:
     is_probed: bool = False
     """Whether one worker is having that look; the others need not."""
     probe_at: float = -math.inf
+    is_surveyed: bool = False
+    """Whether there is a timer for what becomes due next, since it ran dry."""
+    hesitation: float = 0.0
+    """The most seconds to wait before a look at work that all managers were told of."""
+    is_called: bool = False
+    """Whether it is open because all managers were told of work."""
+    _call_at: float = math.inf
     _timers: list[float] = field(default_factory=list)
 
     def nudge(self) -> None:
         """Work may have come."""
         self.epoch += 1
-        self.is_dry = self.is_polled = self.is_probed = False
+        self.is_dry = self.is_polled = self.is_probed = self.is_surveyed = False
         self.lanes.forget()
 
-    def poll(self) -> None:
+    def poll(self, now: float = -math.inf) -> None:
         """Let one worker have a look."""
         self.nudge()
         self.is_polled = True
+        self.is_called = self._call_at <= now
 
-    def claim_begins(self) -> None:
-        """Keep the others away if this claim is the look that is due."""
+    def call(self, now: float) -> bool:
+        """Work has come, and every manager was told; tell whether to look at once.
+
+        Who looked in vain, because others were faster, waits a moment the next time, and
+        looks once for all that comes meanwhile: an event must not cost a claim of everybody.
+        """
+        if not self.hesitation:
+            self.nudge()
+            self.is_called = True
+            return True
+        if self._call_at == math.inf:
+            self._call_at = now + self.hesitation * random.random()  # noqa: S311  - no secret
+            self.probe_at = min(self.probe_at, self._call_at)
+        return False
+
+    def answered(self, *, called: bool, found: bool) -> None:
+        """Learn from the answer to a claim how soon to look the next time all are told."""
+        if found:
+            self.hesitation = 0.0
+        elif called:
+            self.hesitation = min(max(2 * self.hesitation, _FIRST_HESITATION), _MOST_HESITATION)
+
+    def claim_begins(self) -> bool:
+        """Keep the others away if this claim is the look that is due; tell if all are called."""
         self.is_probed, self.is_polled = self.is_polled, False
+        called, self.is_called = self.is_called, False
+        self._call_at = math.inf
+        return called
 
     def claim_ended(self) -> None:
         """Let the others in again."""
@@ -76,7 +114,7 @@ class Source:
         """Note an empty answer of some lanes to a claim that began in ``epoch``."""
         if epoch != self.epoch:
             return
-        self.lanes.found_nothing(lanes, now + poll)
+        self.lanes.found_nothing(lanes, now + min(poll, _MOST_LEFT_OUT_SECONDS))
         if lanes == self.lanes.all:
             self.ran_dry(epoch, now, poll)
 
@@ -87,7 +125,7 @@ class Source:
         while self._timers and self._timers[0] <= now:
             heapq.heappop(self._timers)
         self.is_dry = True
-        self.probe_at = min(now + poll, self._timers[0] if self._timers else math.inf)
+        self.probe_at = min(now + poll, self._call_at, *self._timers[:1])
 
 
 class Scheduler:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from operator import itemgetter
 from typing import Any, Final
 
 from gotasks_py._bulk import BulkEnqueue, Chunk, Progress
@@ -53,7 +51,7 @@ class Producer:
     defaults: Defaults
     payload_limit: int
     hooks: HookCaller
-    nudge: Callable[[str, datetime | None], None]
+    nudge: Callable[[str, datetime | None, Sequence[TaskId]], None]
 
     async def enqueue(
         self,
@@ -177,8 +175,11 @@ class Producer:
         return self.handle(task.id, task.queue, task.type)
 
     def _nudge_for(self, documents: Iterable[TaskDocument]) -> None:
-        for queue, due_at in set(map(itemgetter("queue", "due_at"), documents)):
-            self.nudge(str(queue), due_at if isinstance(due_at, datetime) else None)
+        ids: dict[tuple[object, object], list[TaskId]] = {}
+        for each in documents:
+            ids.setdefault((each["queue"], each["due_at"]), []).append(each["_id"])
+        for (queue, due_at), group in ids.items():
+            self.nudge(str(queue), due_at if isinstance(due_at, datetime) else None, group)
 
     async def _call_hooks(self, document: TaskDocument) -> None:
         # Reading the task back takes longer than encoding its payload did.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Final, Generic, TypeVar
 
 import anyio
 
+from gotasks_py._wakeup import waiting
 from gotasks_py.codec import Codec
 from gotasks_py.errors import (
     ConfigurationError,
@@ -25,6 +27,7 @@ R = TypeVar("R")
 
 FASTEST_POLL: Final = timedelta(milliseconds=20)
 SLOWEST_POLL: Final = timedelta(milliseconds=500)
+SAFETY_POLL: Final = timedelta(seconds=5)
 
 handling: ContextVar[bool] = ContextVar("gotasks_py_handling", default=False)
 """Whether this code runs inside a handler, and so holds a worker."""
@@ -55,8 +58,9 @@ class TaskHandle(Generic[R]):
     async def result(self, timeout: float | timedelta | None = None) -> R:  # noqa: ASYNC109  - part of the API
         """Wait until the task is final, and return what its handler returned.
 
-        ``timeout`` in seconds; ``None`` waits for ever. The store is asked at most every
-        20 ms at first and every 500 ms later. Inside a handler a timeout is required: the
+        ``timeout`` in seconds; ``None`` waits for ever. A store that tells of changes is
+        asked when the task has ended, and every 5 s; another at most every 20 ms at first
+        and every 500 ms later. Inside a handler a timeout is required: the
         waiting handler holds its worker, and if all workers waited for tasks that only
         they could run, none would ever go on.
 
@@ -84,16 +88,21 @@ class TaskHandle(Generic[R]):
 
     async def _finished(self, seconds: float | None) -> Task:
         deadline = None if seconds is None else anyio.current_time() + seconds
-        pause = FASTEST_POLL.total_seconds()
-        while True:
-            task = await self.task()
-            if task.status.is_final:
-                return task
-            left = pause if deadline is None else deadline - anyio.current_time()
-            if left <= 0:
-                raise ResultTimeoutError(self.id, seconds or 0, task.status)
-            await anyio.sleep(min(pause, left))
-            pause = min(pause * 1.5, SLOWEST_POLL.total_seconds())
+        task = await self.task()
+        if task.status.is_final:
+            return task
+        pause = FASTEST_POLL
+        with waiting(self._store, self.id) as waiter:
+            while not task.status.is_final:
+                # The store told of changes: then asking is a precaution.
+                longest = SAFETY_POLL if waiter.is_told else pause
+                left = math.inf if deadline is None else deadline - anyio.current_time()
+                if left <= 0:
+                    raise ResultTimeoutError(self.id, seconds or 0, task.status)
+                await waiter.wait(min(longest.total_seconds(), left))
+                task = await self.task()
+                pause = min(pause * 1.5, SLOWEST_POLL)
+        return task
 
 
 def _stored(result: object) -> object:

@@ -24,7 +24,9 @@ class Health:
     ``is_alive`` is false when only a restart helps: the manager has failed or ended, or
     leases pass without a renewal. Restart by that. ``last_claim_at`` is when the store last
     answered a claim (at first, when the manager started), ``last_beat_at`` when it last took
-    a heartbeat; both in store time.
+    a heartbeat; both in store time. ``is_stream_connected`` says whether the store tells of
+    changes as they happen; while it does not, work and results are found by polling, which is
+    no reason for concern.
     """
 
     ok: bool
@@ -35,4 +37,5 @@ class Health:
     workers: int = 0
     last_claim_at: datetime | None = None
     last_beat_at: datetime | None = None
+    is_stream_connected: bool = False
     loops: Mapping[str, LoopHealth] = field(default_factory=dict)

@@ -325,9 +325,11 @@ class Manager(Client):
             self._engine = None
             raise engine.failure
 
-    def _nudge(self, queue: str, due_at: datetime | None) -> None:
+    def _nudge(
+        self, queue: str, due_at: datetime | None = None, ids: Sequence[TaskId] = ()
+    ) -> None:
         if self._engine is not None:
-            self._engine.nudge(queue, due_at)
+            self._engine.nudge(queue, due_at, ids)
 
     def _stop_here(self, task_id: TaskId) -> None:
         if self._engine is not None:

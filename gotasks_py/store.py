@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Protocol, TypeAlias
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from gotasks_py.clock import Clock
 from gotasks_py.errors import GotasksError
+from gotasks_py.feed import Feed
 from gotasks_py.lifecycle import Patch
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import LeaseRef, Task, TaskId
@@ -168,6 +169,15 @@ class Store(Protocol):
         """
         ...
 
+    async def next_due(
+        self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
+    ) -> datetime | None:
+        """Tell when the next task becomes due that a claim could take, or the next lease ends.
+
+        ``None``: none will, unless something changes.
+        """
+        ...
+
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         """Take up to ``limit`` tasks that are due, in the order of :meth:`claim`.
 
@@ -252,5 +262,24 @@ class Store(Protocol):
         """List the dead letters of now, of one queue or type or of all.
 
         Those of one queue and type come oldest first.
+        """
+        ...
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """What a store may offer beside: to tell of changes as they happen."""
+
+    def watch(
+        self, *, finished: bool, position: object = None
+    ) -> AbstractAsyncContextManager[Feed] | None:
+        """Open a feed, with or without :class:`~gotasks_py.feed.Finished`.
+
+        ``position`` is where an earlier feed of this store had come to; ``None`` begins now.
+        The result is ``None`` where the store's server cannot tell of changes.
+
+        Raises:
+            StoreUnavailableError: on entering; try again.
+            StoreError: on entering; the position, or the feed itself, cannot be had.
         """
         ...

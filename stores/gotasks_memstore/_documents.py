@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import product
 
@@ -14,7 +14,8 @@ from gotasks_py.task import TaskId
 class Documents:
     """Documents by id; those that a claim may take by lane; holders of unique keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[TaskDocument | None, TaskDocument | None], None]) -> None:
+        self._changed = changed
         self._by_id: dict[TaskId, TaskDocument] = {}
         self._claimable: dict[object, dict[TaskId, TaskDocument]] = {}
         self._holders: dict[object, TaskId] = {}
@@ -29,8 +30,9 @@ class Documents:
     def put(self, document: TaskDocument) -> None:
         """Store a document in place of the one with its id."""
         task_id = id_of(document)
-        expired_at = self._by_id.get(task_id, {}).get("expires_at")
-        self.remove(task_id)
+        before = self._by_id.get(task_id)
+        expired_at = None if before is None else before.get("expires_at")
+        self._take_out(task_id)
         self._by_id[task_id] = document
         if document.get("due_at") is not None:
             self._claimable.setdefault(_lane(document), {})[task_id] = document
@@ -39,15 +41,13 @@ class Documents:
         expires_at = document.get("expires_at")
         if isinstance(expires_at, datetime) and expires_at != expired_at:
             heapq.heappush(self._expiring, (expires_at, str(task_id)))
+        self._changed(before, document)
 
     def remove(self, task_id: TaskId) -> bool:
-        document = self._by_id.pop(task_id, None)
-        if document is None:
-            return False
-        self._claimable.get(_lane(document), {}).pop(task_id, None)
-        if self._holders.get(_key(document)) == task_id:
-            del self._holders[_key(document)]
-        return True
+        document = self._take_out(task_id)
+        if document is not None:
+            self._changed(document, None)
+        return document is not None
 
     def claimable(
         self, queue: str, lanes: Iterable[int], types: Iterable[str]
@@ -68,6 +68,14 @@ class Documents:
             # A requeue may have given the document another end since.
             if isinstance(at := document.get("expires_at"), datetime) and at <= now:
                 self.remove(task_id)
+
+    def _take_out(self, task_id: TaskId) -> TaskDocument | None:
+        document = self._by_id.pop(task_id, None)
+        if document is not None:
+            self._claimable.get(_lane(document), {}).pop(task_id, None)
+            if self._holders.get(_key(document)) == task_id:
+                del self._holders[_key(document)]
+        return document
 
 
 def id_of(document: TaskDocument) -> TaskId:

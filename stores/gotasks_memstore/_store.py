@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Final
 
+from gotasks_memstore._changes import Changes
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_py.clock import Clock, SystemClock
@@ -21,6 +22,7 @@ from gotasks_py.errors import (
     GotasksError,
     TaskNotFoundError,
 )
+from gotasks_py.feed import Feed
 from gotasks_py.lifecycle import (
     Patch,
     claimed,
@@ -30,7 +32,16 @@ from gotasks_py.lifecycle import (
     reaped,
 )
 from gotasks_py.policy import QueuePolicy
-from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Session, Store, TaskDocument
+from gotasks_py.store import (
+    ClaimRequest,
+    Renewal,
+    Renewed,
+    Renewer,
+    Session,
+    Store,
+    TaskDocument,
+    Watching,
+)
 from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
@@ -46,7 +57,8 @@ class MemStore:
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._documents = Documents()
+        self._changes = Changes()
+        self._documents = Documents(self._changes.document_changed)
         self._queues: dict[str, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
@@ -74,7 +86,10 @@ class MemStore:
 
     async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
         with self._lock:
+            is_new = policy.name not in self._queues
             recorded = self._queues.setdefault(policy.name, policy.recorded_after(None))
+        if is_new:
+            self._changes.queue_changed(policy.name)
         policy.refuse_conflict(recorded)
         return copy.deepcopy(recorded)
 
@@ -82,10 +97,16 @@ class MemStore:
         with self._lock:
             before = self._queues.get(policy.name)
             self._queues[policy.name] = policy.recorded_after(before)
+        self._changes.queue_changed(policy.name)
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
         with self._lock:
             return copy.deepcopy(self._queues)
+
+    def watch(
+        self, *, finished: bool, position: object = None
+    ) -> AbstractAsyncContextManager[Feed]:
+        return self._changes.feed(finished=finished, position=position)
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:
         raise _no_transactions()
@@ -112,6 +133,18 @@ class MemStore:
         with self._lock:
             taken = [self._apply(each, patch) for each in self._due(request, 1)]
         return taken[0] if taken else None
+
+    async def next_due(
+        self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
+    ) -> datetime | None:
+        with self._lock:
+            self._purge()
+            due = [
+                due_at
+                for document in self._documents.claimable(queue, lanes, types)
+                if isinstance(due_at := document.get("due_at"), datetime)
+            ]
+        return min(due, default=None)
 
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         patch = claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
@@ -310,3 +343,4 @@ def _fits(document: TaskDocument, patch: Patch) -> bool:
 
 
 _: type[Store] = MemStore
+_watching: type[Watching] = MemStore

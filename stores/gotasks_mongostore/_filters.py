@@ -102,6 +102,17 @@ def held_in_batch(request: ClaimRequest, ids: Sequence[object]) -> Filter:
     return {**_claimable(request), "_id": {"$in": ids}, "lease.token": _of_many(request)}
 
 
+def due_later(queue: str, types: Sequence[str], lanes: Sequence[int], below: int | None) -> Filter:
+    """Match what may be claimed now or later, in priorities ``below`` one; index ``claim``."""
+    matched: Filter = {
+        "queue": queue,
+        "lane": {"$in": list(lanes)},
+        "type": {"$in": list(types)},
+        "due_at": _A_DATE,
+    }
+    return matched if below is None else {**matched, "priority": {"$lt": below}}
+
+
 def claimed_under(request: ClaimRequest, now: datetime) -> list[tuple[Filter, str]]:
     """Match the tasks of a claim, of one or of many, by each index that may hold them."""
     window = {"$gt": now - _SKEW, "$lt": now + request.lease + _SKEW}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +14,7 @@ from bson.errors import InvalidId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from gotasks_mongostore import _batches, _inserts, _registry, _renewal
+from gotasks_mongostore import _batches, _inserts, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._driver import Client, Collections, Connection
@@ -32,9 +32,19 @@ from gotasks_py.errors import (
     StoreError,
     TaskNotFoundError,
 )
+from gotasks_py.feed import Feed
 from gotasks_py.lifecycle import Patch, claimed, reaped
 from gotasks_py.policy import QueuePolicy, check_duration, check_name
-from gotasks_py.store import ClaimRequest, Renewal, Renewed, Renewer, Session, Store, TaskDocument
+from gotasks_py.store import (
+    ClaimRequest,
+    Renewal,
+    Renewed,
+    Renewer,
+    Session,
+    Store,
+    TaskDocument,
+    Watching,
+)
 from gotasks_py.task import LeaseRef, Task, TaskId
 
 logger = logging.getLogger("gotasks_py.mongostore")
@@ -43,6 +53,9 @@ _WIRE_VERSION_5_0: Final = 13
 _PROJECT_ID: Final = {"_id": 1}
 # Others may take all that was found, as often as they claim in between.
 _BATCH_TRIES: Final = 8
+_PROJECT_DUE: Final = {"_id": 0, "priority": 1, "due_at": 1}
+_MOST_PRIORITIES: Final = 32
+"""How many are looked into for the next due time; what is due in others is found by polls."""
 
 
 class MongoStore:
@@ -145,6 +158,14 @@ class MongoStore:
         with self._operation("read the queues") as here:
             return await _registry.recorded(here.queues)
 
+    def watch(
+        self, *, finished: bool, position: object = None
+    ) -> AbstractAsyncContextManager[Feed] | None:
+        here = self._connection.collections()
+        if not here.has_transactions:  # nor change streams
+            return None
+        return _watch.watch(here, finished=finished, position=position)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Session]:
         await self.open()
@@ -184,6 +205,26 @@ class MongoStore:
             if task is not None:
                 return task
         return None
+
+    async def next_due(
+        self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
+    ) -> datetime | None:
+        earliest: datetime | None = None
+        below: int | None = None
+        # The first entry of a priority is its earliest: one look for each that is in use.
+        for _ in range(_MOST_PRIORITIES):
+            condition = filters.due_later(queue, types, lanes, below)
+            with self._operation("ask when work is due") as here:
+                found = await here.tasks.find_one(
+                    condition, _PROJECT_DUE, sort=filters.CLAIM_ORDER, hint="claim"
+                )
+            match found:
+                case {"due_at": datetime() as due_at, "priority": int(priority)}:
+                    earliest = due_at if earliest is None else min(earliest, due_at)
+                    below = priority
+                case _:
+                    break
+        return earliest
 
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         if limit < 1:  # which to the server means all there are
@@ -392,3 +433,4 @@ def _checked(hello: Mapping[str, object]) -> bool:
 
 
 _: type[Store] = MongoStore
+_watching: type[Watching] = MongoStore

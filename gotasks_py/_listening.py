@@ -1,0 +1,87 @@
+"""What a manager does when it is told of changes in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, assert_never
+
+from gotasks_py._pool import Pool
+from gotasks_py._recorded import RecordedQueues
+from gotasks_py._running import RunningTasks, StopReason
+from gotasks_py.feed import CancelRequested, Claimable, Event, Finished, Gap, QueueChanged
+from gotasks_py.task import TaskId
+
+_MOST_REMEMBERED: Final = 10_000
+
+
+class ManagerListener:
+    """Wakes the pools of one manager, and stops its tasks.
+
+    Work that the manager itself enqueued is heard of twice, from the client and from the
+    feed, in either order; only the first time counts.
+    """
+
+    def __init__(
+        self, pools: Sequence[Pool], running: RunningTasks, queues: RecordedQueues
+    ) -> None:
+        self._pools = pools
+        self._queues = queues
+        self._running = running
+        self._is_connected = False
+        self._heard: dict[TaskId, tuple[datetime, bool]] = {}
+
+    def stream_changed(self, *, is_connected: bool) -> None:
+        """Poll seldom while changes are told of."""
+        self._is_connected = is_connected
+        self._heard.clear()
+        self._queues.set_told(value=is_connected)
+        for pool in self._pools:
+            pool.set_streaming(value=is_connected)
+
+    def enqueued(self, queue: str, due_at: datetime | None, ids: Sequence[TaskId]) -> None:
+        """Wake a worker for what this manager's own client has made claimable."""
+        if due_at is not None and ids:
+            heard = [self._is_heard(each, due_at, from_feed=False) for each in ids]
+            if all(heard):
+                return
+        for pool in self._pools:
+            pool.nudge(queue, due_at)
+
+    def heard(self, event: Event) -> None:
+        """Wake a worker, or stop a handler."""
+        match event:
+            case Claimable():
+                self._claimable(event)
+            case CancelRequested(id=task_id):
+                if running := self._running.find(task_id):
+                    running.stop(StopReason.CANCELLED)
+            case QueueChanged(queue=queue):
+                if queue in self._queues.declared:
+                    self._queues.recheck()
+            case Gap():
+                self._queues.recheck()
+                for pool in self._pools:
+                    pool.look()
+            case Finished():
+                pass
+            case _:
+                assert_never(event)
+
+    def _claimable(self, task: Claimable) -> None:
+        if self._is_heard(task.id, task.due_at, from_feed=True):
+            return
+        for pool in self._pools:
+            pool.call(task)
+
+    def _is_heard(self, task_id: TaskId, due_at: datetime, *, from_feed: bool) -> bool:
+        """Tell whether the other source has told of this already."""
+        if not self._is_connected:
+            return False
+        if self._heard.get(task_id) == (due_at, not from_feed):
+            del self._heard[task_id]
+            return True
+        self._heard[task_id] = (due_at, from_feed)
+        if len(self._heard) > _MOST_REMEMBERED:
+            del self._heard[next(iter(self._heard))]
+        return False
