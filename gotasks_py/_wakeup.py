@@ -32,6 +32,9 @@ _LINGER_SECONDS: Final = 5.0
 """How long the ends of tasks are still followed after the last waiter: another may come."""
 
 _REOPEN: Final = Exponential(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
+_WORTH_A_WARNING: Final = 2
+"""How many failures in a row are: a single one is made good by opening the feed again."""
+
 _LOOP: Final = "stream"
 
 
@@ -203,7 +206,7 @@ class Hub:
         if self.is_connected is value:
             return
         self.is_connected = value
-        if value and self._failures:
+        if value and self._failures >= _WORTH_A_WARNING:
             logger.info("changes in the store are told of again")
         for listener in self._listeners:
             listener.stream_changed(is_connected=value)
@@ -213,12 +216,11 @@ class Hub:
         if not isinstance(error, StoreUnavailableError):
             self._position = None
         self._failures += 1
-        if self._failures == 1 and self._wanted() is not None:
-            logger.warning(
-                "changes in the store are not told of, polling until they are: %s", error
-            )
-        if self._wanted() is not None:
-            await anyio.sleep(_REOPEN(self._failures).total_seconds())
+        if self._wanted() is None:
+            return
+        if self._failures == _WORTH_A_WARNING:
+            logger.warning("changes in the store are not told of, polling meanwhile: %s", error)
+        await anyio.sleep(_REOPEN(self._failures).total_seconds())
 
     def _tell(self, events: Sequence[Event]) -> None:
         for event in events:

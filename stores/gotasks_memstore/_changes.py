@@ -27,7 +27,7 @@ from gotasks_py.store import TaskDocument
 from gotasks_py.task import Status
 
 _MOST_KEPT: Final = 10_000
-_FINAL: Final = frozenset(status.value for status in Status if status.is_final)
+_FINAL: Final = [status.value for status in Status if status.is_final]
 
 
 class Changes:

@@ -105,7 +105,7 @@ class MemStore:
 
     def watch(
         self, *, finished: bool, position: object = None
-    ) -> AbstractAsyncContextManager[Feed]:
+    ) -> AbstractAsyncContextManager[Feed] | None:
         return self._changes.feed(finished=finished, position=position)
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:

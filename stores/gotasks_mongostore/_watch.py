@@ -182,7 +182,7 @@ class _MongoFeed:
             return
         updated = _updated(change)
         document = change.get("fullDocument") or {}
-        if kind == "delete" or {updated.get("status"), document.get("status")} & {*_FINAL}:
+        if kind == "delete" or updated.get("status", document.get("status")) in _FINAL:
             yield Finished(task_id)
         if updated.get("cancel_requested_at") is not None:
             yield CancelRequested(task_id)

@@ -70,6 +70,7 @@ async def test_a_task_that_runs_here_is_stopped_at_once(store: FaultyStore) -> N
 async def test_a_task_that_runs_elsewhere_is_stopped_by_its_next_heartbeat(
     store: FaultyStore,
 ) -> None:
+    store.tells_of_changes = False
     work = Work(store, lease=seconds(30))
     other = a_manager(store)
     async with work.manager:

@@ -127,6 +127,7 @@ async def test_an_idle_manager_asks_no_more_often_than_its_poll(
     store: FaultyStore, workers: int
 ) -> None:
     """B11: whatever the number of workers."""
+    store.tells_of_changes = False
     manager = a_manager(store, workers=workers, fallback_poll=seconds(2))
     recording(manager, "q")
     async with manager:
@@ -143,6 +144,7 @@ async def test_each_queue_of_an_idle_manager_is_asked_at_its_poll(store: FaultyS
         asked[request.queue] += 1
 
     store.before["claim"] = note
+    store.tells_of_changes = False
     manager = a_manager(store, "a", "b", "c", workers=8, fallback_poll=seconds(1))
     recording(manager, "a", "b", "c")
     async with manager:
@@ -152,6 +154,7 @@ async def test_each_queue_of_an_idle_manager_is_asked_at_its_poll(store: FaultyS
 
 
 async def test_work_from_another_process_is_found_within_a_poll(store: FaultyStore) -> None:
+    store.tells_of_changes = False
     manager, producer = a_manager(store, workers=4), a_manager(store)
     started = recording(manager, "q")
     async with manager:

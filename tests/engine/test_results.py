@@ -88,6 +88,7 @@ async def test_no_time_at_all_asks_once(store: FaultyStore) -> None:
 
 async def test_the_store_is_asked_no_faster_than_documented(store: FaultyStore) -> None:
     """B30: every 20 ms at first, every 500 ms later."""
+    store.tells_of_changes = False
     asked: list[float] = []
     store.before["get"] = lambda task_id: asked.append(anyio.current_time())
     handle = await a_manager(store).enqueue("q", "work")

@@ -73,9 +73,9 @@ async def test_during_an_outage_claims_and_log_lines_are_bounded(
         await anyio.sleep(5)
         store.before["claim"] = failing(AWAY)
         before = store.calls["claim"]
+        handle = await a_manager(store).enqueue("q", "echo", 7)
         await anyio.sleep(10)
         assert store.calls["claim"] - before <= 20
-        handle = await a_manager(store).enqueue("q", "echo", 7)
         del store.before["claim"]
         assert await handle.result(timeout=5) == 7
     lines = [record.getMessage() for record in caplog.records]

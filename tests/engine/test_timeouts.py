@@ -150,7 +150,7 @@ async def test_a_sync_handler_that_overruns_keeps_a_thread_but_no_worker(
             assert [error.kind for error in task.errors] == ["timeout"]
         for handle in [await manager.enqueue("q", "good", n) for n in range(5)]:
             await handle.result(timeout=5)
-        assert manager.health().running_tasks == 0
+        await ears.wait("on_done", 5)
         release.set()
         for _ in bad:
             await anyio.to_thread.run_sync(returned.acquire)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import pytest
 from gotasks_memstore import MemStore
 from gotasks_py import Fixed, Hooks, JanitorConfig, Manager, QueuePolicy, Status, Task, TaskEvent
 from gotasks_py.errors import GotasksError
+from gotasks_py.feed import Feed
 from gotasks_py.lifecycle import Patch
 from gotasks_py.store import ClaimRequest, Renewal, Renewed, Session, TaskDocument
 from gotasks_py.task import LeaseRef, TaskId
@@ -54,6 +56,7 @@ class FaultyStore(MemStore):
         self.before: dict[str, Callable[..., object]] = {}
         self.after: dict[str, Callable[..., object]] = {}
         self.calls: Counter[str] = Counter()
+        self.tells_of_changes = True
 
     async def open(self) -> None:
         await self._watched("open", super().open)
@@ -69,6 +72,19 @@ class FaultyStore(MemStore):
 
     async def claim(self, request: ClaimRequest) -> Task | None:
         return await self._watched("claim", super().claim, request)
+
+    def watch(
+        self, *, finished: bool, position: object = None
+    ) -> AbstractAsyncContextManager[Feed] | None:
+        if not self.tells_of_changes:
+            return None
+        self.calls["watch"] += 1
+        return super().watch(finished=finished, position=position)
+
+    async def next_due(
+        self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
+    ) -> datetime | None:
+        return await self._watched("next_due", super().next_due, queue, types, lanes)
 
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         return await self._watched("claim_many", super().claim_many, request, limit)

@@ -14,6 +14,7 @@ from pymongo import MongoClient
 from gotasks_py import JanitorConfig, Manager, QueuePolicy, lifecycle
 from gotasks_py.errors import DuplicateTaskError
 from gotasks_py.lifecycle import Failure
+from gotasks_py.store import Store
 from gotasks_py.task import Task
 from tests.lab import (
     HOUR,
@@ -289,13 +290,9 @@ async def test_a_manager_enqueues_in_one_round_trip_and_runs_a_task_in_two(
     assert 6 <= len(claims) <= 6 + 2
 
 
-@pytest.mark.parametrize("workers", [1, 32])
-@pytest.mark.parametrize("queues", [1, 3])
-async def test_an_idle_manager_sends_no_more_than_its_poll_rate(
-    recorded: Recorded, workers: int, queues: int
-) -> None:
+def idle_manager(store: Store, *, workers: int, queues: int) -> Manager:
     manager = Manager(
-        recorded.lab.store,
+        store,
         queues=[QueuePolicy(f"q{number}") for number in range(queues)],
         workers=workers,
         fallback_poll=timedelta(milliseconds=100),
@@ -306,8 +303,18 @@ async def test_an_idle_manager_sends_no_more_than_its_poll_rate(
 
     for number in range(queues):
         manager.handler(f"q{number}", "t")(ignore)
+    return manager
 
-    async with manager:
+
+@pytest.mark.parametrize("workers", [1, 32])
+@pytest.mark.parametrize("queues", [1, 3])
+async def test_an_idle_manager_sends_no_more_than_its_poll_rate(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, workers: int, queues: int
+) -> None:
+    store = recorded.lab.store
+    monkeypatch.setattr(store, "watch", lambda **_: None)  # as on a standalone server
+
+    async with idle_manager(store, workers=workers, queues=queues):
         await anyio.sleep(1)  # the first look of each worker, the registration, the first reap
         with recorded.recorder.recording() as sent:
             started = anyio.current_time()
@@ -317,3 +324,21 @@ async def test_an_idle_manager_sends_no_more_than_its_poll_rate(
 
     assert set(commands) == {"findAndModify"}
     assert len(commands) <= queues * (polls + 1)
+
+
+@pytest.mark.parametrize("workers", [1, 32])
+async def test_an_idle_manager_that_is_told_of_changes_sends_nothing_but_waits(
+    recorded: Recorded, workers: int
+) -> None:
+    manager = idle_manager(recorded.lab.store, workers=workers, queues=3)
+    async with manager:
+        with anyio.fail_after(20):
+            while not manager.health().is_stream_connected:
+                await anyio.sleep(0.01)
+        await anyio.sleep(2)  # the first looks, the gap, the surveys of what is due next
+        with recorded.recorder.recording() as sent:
+            await anyio.sleep(3)
+            commands = names_of(sent)
+
+    assert set(commands) <= {"getMore"}
+    assert len(commands) <= 1
