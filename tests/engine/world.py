@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,8 +16,8 @@ import pytest
 
 from gotasks_memstore import MemStore
 from gotasks_py import Fixed, Hooks, JanitorConfig, Manager, QueuePolicy, Status, Task, TaskEvent
-from gotasks_py.errors import GotasksError
-from gotasks_py.feed import Feed
+from gotasks_py.errors import GotasksError, StoreUnavailableError
+from gotasks_py.feed import Event, Feed
 from gotasks_py.lifecycle import Patch
 from gotasks_py.store import ClaimRequest, Renewal, Renewed, Session, TaskDocument
 from gotasks_py.task import LeaseRef, TaskId
@@ -57,6 +58,9 @@ class FaultyStore(MemStore):
         self.after: dict[str, Callable[..., object]] = {}
         self.calls: Counter[str] = Counter()
         self.tells_of_changes = True
+        self.feeds = 0
+        self.broken = anyio.Event()
+        self._broken_until = -math.inf
 
     async def open(self) -> None:
         await self._watched("open", super().open)
@@ -79,7 +83,25 @@ class FaultyStore(MemStore):
         if not self.tells_of_changes:
             return None
         self.calls["watch"] += 1
-        return super().watch(finished=finished, position=position)
+        opened = super().watch(finished=finished, position=position)
+        return None if opened is None else self._breakable(opened)
+
+    @asynccontextmanager
+    async def _breakable(self, opened: AbstractAsyncContextManager[Feed]) -> AsyncGenerator[Feed]:
+        if anyio.current_time() < self._broken_until:
+            raise StoreUnavailableError("the feed is broken")
+        async with opened as feed:
+            self.feeds += 1
+            try:
+                yield _BreakableFeed(feed, self)
+            finally:
+                self.feeds -= 1
+
+    def breaks_feeds(self, *, for_seconds: float) -> None:
+        """Break the open feed, and refuse others for a while."""
+        self._broken_until = anyio.current_time() + for_seconds
+        self.broken.set()
+        self.broken = anyio.Event()
 
     async def next_due(
         self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
@@ -151,6 +173,32 @@ class FaultyStore(MemStore):
         fault = faults.get(name)
         if fault is not None:
             fault(*arguments)
+
+
+class _BreakableFeed:
+    def __init__(self, feed: Feed, store: FaultyStore) -> None:
+        self._feed = feed
+        self._broken = store.broken
+
+    @property
+    def position(self) -> object:
+        return self._feed.position
+
+    async def next(self) -> Sequence[Event]:
+        events: Sequence[Event] | None = None
+        async with anyio.create_task_group() as group:
+
+            async def read() -> None:
+                nonlocal events
+                events = await self._feed.next()
+                group.cancel_scope.cancel()
+
+            group.start_soon(read)
+            await self._broken.wait()
+            group.cancel_scope.cancel()
+        if events is None:
+            raise StoreUnavailableError("the feed broke")
+        return events
 
 
 def failing(error: BaseException, times: int | None = None) -> Callable[..., object]:
