@@ -54,15 +54,11 @@ class ManagerListener:
             case Claimable():
                 self._claimable(event)
             case CancelRequested(id=task_id):
-                if running := self._running.find(task_id):
-                    running.stop(StopReason.CANCELLED)
+                self._cancel(task_id)
             case QueueChanged(queue=queue):
-                if queue in self._queues.declared:
-                    self._queues.recheck()
+                self._recheck(queue)
             case Gap():
-                self._queues.recheck()
-                for pool in self._pools:
-                    pool.look()
+                self._look_everywhere()
             case Finished():
                 pass
             case _:
@@ -73,6 +69,19 @@ class ManagerListener:
             return
         for pool in self._pools:
             pool.call(task)
+
+    def _cancel(self, task_id: TaskId) -> None:
+        if running := self._running.find(task_id):
+            running.stop(StopReason.CANCELLED)
+
+    def _recheck(self, queue: str) -> None:
+        if queue in self._queues.declared:
+            self._queues.recheck()
+
+    def _look_everywhere(self) -> None:
+        self._queues.recheck()
+        for pool in self._pools:
+            pool.look()
 
     def _is_heard(self, task_id: TaskId, due_at: datetime, *, from_feed: bool) -> bool:
         """Tell whether the other source has told of this already."""
