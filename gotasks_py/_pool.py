@@ -78,6 +78,8 @@ class Pool:
         self.size = size
         self._lease = lease
         self._poll_seconds = poll.total_seconds()
+        for source in sources:
+            source.lane_pause = self._poll_seconds
         self._waiting: deque[anyio.Event] = deque()
         self._rescheduled = anyio.Event()
         self._unanswered: list[_Sent] = []

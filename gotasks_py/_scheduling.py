@@ -17,8 +17,6 @@ QueueOrder: TypeAlias = Literal["weighted", "strict"]
 _MOST_TIMERS: Final = 1000
 _FIRST_HESITATION: Final = 0.002
 _MOST_HESITATION: Final = 0.1
-_MOST_LEFT_OUT_SECONDS: Final = 1.0
-"""How long a lane that had nothing is passed over while the others have work."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +45,8 @@ class Source:
     """The most seconds to wait before a look at work that all managers were told of."""
     is_called: bool = False
     """Whether it is open because all managers were told of work."""
+    lane_pause: float = math.inf
+    """The most seconds for which a lane that had nothing is passed over for the others."""
     _call_at: float = math.inf
     _timers: list[float] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ class Source:
         """Note an empty answer of some lanes to a claim that began in ``epoch``."""
         if epoch != self.epoch:
             return
-        self.lanes.found_nothing(lanes, now + min(poll, _MOST_LEFT_OUT_SECONDS))
+        self.lanes.found_nothing(lanes, now + min(poll, self.lane_pause))
         if lanes == self.lanes.all:
             self.ran_dry(epoch, now, poll)
 

@@ -55,6 +55,7 @@ async def in_lane(store: FaultyStore, lane: int, count: int = 1) -> None:
 
 @pytest.mark.parametrize("poll", [1, 2])
 async def test_an_idle_poll_is_one_claim_of_all_lanes(store: FaultyStore, poll: int) -> None:
+    store.tells_of_changes = False
     asked = listening(store)
     manager = a_manager(store, WIDE, workers=16, fallback_poll=seconds(poll))
     working(manager)
@@ -221,6 +222,7 @@ async def test_a_registry_that_cannot_be_read_holds_nobody_up(
     manager, producer = a_manager(store, WIDE), a_manager(store, WIDE)
     done = working(manager)
     store.before["queues"] = failing(StoreUnavailableError("no answer"))
+    store.tells_of_changes = False
     async with manager:
         await fill(producer, 5)
         await anyio.sleep(30)
