@@ -64,7 +64,8 @@ class Manager(Client):
             default each worker claims, runs and records on its own.
         heartbeat: Renew the leases of running tasks every third of a lease. Without it
             the lease must be longer than any handler runs.
-        fallback_poll: How often an idle manager looks for work.
+        fallback_poll: How often an idle manager looks for work while the store does not tell
+            of changes as they happen. While it does: every 30 s, or this if it is longer.
         max_attempts, timeout, backoff: What holds where neither the task, its type nor
             its queue decides. Default: 3 attempts, no time limit, exponential from 10 s to
             one hour.
