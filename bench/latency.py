@@ -11,15 +11,15 @@ from time import perf_counter
 
 from bench.claiming import RawClaimer
 from bench.measuring import Row, in_turns
-from bench.scene import A_NOTE, NOTE, Note, Scene, copies, manager, template
+from bench.scene import A_NOTE, DATABASE, NOTE, Note, Scene, copies, manager, template
+from gotasks_mongostore import MongoStore
 from gotasks_py import Manager
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
-    """Measure in the same process, and from another manager, whose tasks are found by polls."""
+    """Measure in the same process, and from another client, of which the stream tells."""
     yield await _here(scene)
-    for poll in (0.1, 1.0):
-        yield await _elsewhere(scene, poll)
+    yield await _elsewhere(scene)
 
 
 async def _here(scene: Scene) -> Row:
@@ -47,19 +47,22 @@ async def _here(scene: Scene) -> Row:
     return Row("enqueue to start, same process", "ms", samples["ours"], samples["raw"])
 
 
-async def _elsewhere(scene: Scene, poll: float) -> Row:
+async def _elsewhere(scene: Scene) -> Row:
     async with AsyncExitStack() as stack:
-        store, _ = await stack.enter_async_context(scene.store())
-        worker = manager(store, workers=4, poll=poll)
+        store, tasks = await stack.enter_async_context(scene.store())
+        other = await MongoStore.connect(scene.uri, database=DATABASE, namespace=tasks.name)
+        stack.push_async_callback(other.aclose)
+        worker, producer = manager(store, workers=4), manager(other)
         started = _signalled(worker)
-        producer = manager(store)
 
         async def ours() -> float:
-            return await _latency(producer, started, scene.scaled(round(3 / poll)), phase=poll)
+            return await _latency(producer, started, scene.scaled(200))
 
         await stack.enter_async_context(worker)
+        while not worker.health().is_stream_connected:  # noqa: ASYNC110  - health has no event
+            await asyncio.sleep(0.01)
         samples = await in_turns(scene.rounds, {"ours": ours})
-    return Row(f"enqueue to start, polled every {poll:g} s", "ms", samples["ours"])
+    return Row("enqueue to start, another client", "ms", samples["ours"])
 
 
 def _signalled(worker: Manager) -> asyncio.Queue[float]:
@@ -72,12 +75,10 @@ def _signalled(worker: Manager) -> asyncio.Queue[float]:
     return started
 
 
-async def _latency(
-    producer: Manager, started: asyncio.Queue[float], times: int, *, phase: float = 0
-) -> float:
+async def _latency(producer: Manager, started: asyncio.Queue[float], times: int) -> float:
     delays: list[float] = []
     for _ in range(times):
-        await asyncio.sleep(0.01 + phase * random())  # until it is idle, and at no fixed phase
+        await asyncio.sleep(0.01 * (1 + random()))  # until it is idle, and at no fixed phase
         began = perf_counter()
         await producer.enqueue(NOTE, A_NOTE)
         delays.append(await started.get() - began)
