@@ -6,7 +6,6 @@ import argparse
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from subprocess import CalledProcessError
 from tempfile import TemporaryDirectory
@@ -25,19 +24,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the contest and print its tables."""
     options = _parser().parse_args(arguments)
     scale = Scale(options.tasks, options.latencies)
-    # SIGTERM as Ctrl-C, so that servers and workers end with this process.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Servers and workers end with this process. A shell's background jobs ignore SIGINT.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     until = monotonic() + 60 * options.minutes
-    with suppress(KeyboardInterrupt), Servers() as servers:
-        able = [each for each in options.peers if _is_ready(each, servers)]
-        outcomes = _rounds(able, servers, scale, options.repeats, until)
+    try:
+        report = _report(options.peers, scale, options.repeats, until)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    print(report)
+    if options.output is not None:
+        options.output.write_text(f"{report}\n")
+
+
+def _report(peers: Sequence[Contestant], scale: Scale, repeats: int, until: float) -> str:
+    with Servers() as servers:
+        able = [each for each in peers if _is_ready(each, servers)]
+        outcomes = _rounds(able, servers, scale, repeats, until)
         results = [Result(each, outcomes[each.name]) for each in able if outcomes[each.name]]
         if not results or not results[0].contestant.is_ours:
             sys.exit("gotasks_py itself could not be measured, so there is nothing to compare")
-        report = write(results, servers.versions, scale)
-        print(report)
-        if options.output is not None:
-            options.output.write_text(f"{report}\n")
+        return write(results, servers.versions, scale)
 
 
 def _parser() -> argparse.ArgumentParser:

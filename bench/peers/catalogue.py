@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import gotasks_py
-
 ServerKind = Literal["redis", "postgresql", "mongodb"]
 
 DURABILITY: Final[dict[ServerKind, str]] = {
@@ -67,8 +65,6 @@ _PIPELINE: Final = Contestant(
     settled="after running, in batches",
     result="yes, with the task's document",
 )
-
-_OURS: Final = (_PIPELINE, _SINGLE) if hasattr(gotasks_py, "PipelineMode") else (_SINGLE,)
 
 _CELERY: Final = ("celery[redis,mongodb]==5.7.0", "hiredis==3.5.0")
 _TASKIQ: Final = ("taskiq==0.13.0", "taskiq-redis==1.2.4", "hiredis==3.5.0", "uvloop==0.23.0")
@@ -231,4 +227,4 @@ _PEERS: Final = (
     ),
 )
 
-CONTESTANTS: Final = (*_OURS, *_PEERS)
+CONTESTANTS: Final = (_PIPELINE, _SINGLE, *_PEERS)

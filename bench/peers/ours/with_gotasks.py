@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
-import gotasks_py
 from bench.peers import inside
 from gotasks_mongostore import MongoStore
-from gotasks_py import Enqueue, Manager, QueuePolicy, TaskType
+from gotasks_py import Enqueue, Manager, PipelineMode, QueuePolicy, TaskType
 
 PACKAGES = ("gotasks-py", "pymongo")
 
@@ -25,16 +24,17 @@ class Note(BaseModel):
 
 
 _NOTE: Final = TaskType("bench", "note", Note, None)
-_WORKERS: Final = {"single": 16, "pipeline": 64}
+_PIPELINE: Final = inside.variant() == "pipeline"
 _manager: Manager
 
 
 async def _made() -> Manager:
-    mode: dict[str, Any] = {}
-    if inside.variant() == "pipeline":
-        mode = {"mode": vars(gotasks_py)["PipelineMode"]()}
-    store = await MongoStore.connect(inside.url(), database="gotasks")
-    return Manager(store, queues=[QueuePolicy("bench")], workers=_WORKERS[inside.variant()], **mode)
+    return Manager(
+        await MongoStore.connect(inside.url(), database="gotasks"),
+        queues=[QueuePolicy("bench", lanes=4)],
+        workers=64 if _PIPELINE else 16,
+        mode=PipelineMode() if _PIPELINE else None,
+    )
 
 
 async def prepare() -> None:

@@ -6,10 +6,13 @@ from celery import Celery
 
 from bench.peers import inside
 
-PACKAGES = ("celery", "kombu", "redis" if inside.url().startswith("redis") else "pymongo")
+_ON_REDIS = inside.url().startswith("redis")
+PACKAGES = ("celery", "kombu", "redis" if _ON_REDIS else "pymongo")
 
 app = Celery(broker=inside.url())
 app.conf.update(
+    # Redis blocks; for what is polled, the default of 1 s would be its latency.
+    broker_transport_options={} if _ON_REDIS else {"polling_interval": 0.01},
     task_ignore_result=True,
     task_acks_late=inside.variant() == "late",
     worker_prefetch_multiplier=64,
@@ -48,6 +51,6 @@ async def enqueue_many(numbers: range) -> None:
 
 
 def work() -> None:
-    """Run the library's own worker: without a pool, which is the fastest for no work."""
+    """Run the library's own worker: threads are twice as fast as no pool or one child."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=ERROR")
-    inside.run("celery", "-A", __name__, "worker", "--pool=solo", *quiet)
+    inside.run("celery", "-A", __name__, "worker", "--pool=threads", "--concurrency=8", *quiet)

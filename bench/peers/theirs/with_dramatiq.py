@@ -33,4 +33,4 @@ async def enqueue_many(numbers: range) -> None:
 
 def work() -> None:
     """Run the library's own worker."""
-    inside.run("dramatiq", __name__, "--processes", "1", "--threads", "8")
+    inside.run("dramatiq", __name__, "--processes", "1", "--threads", "16")

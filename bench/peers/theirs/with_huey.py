@@ -44,5 +44,5 @@ async def enqueue_many(numbers: range) -> None:
 
 def work() -> None:
     """Run the library's own worker; a storage that cannot block is polled every 10 ms."""
-    options = ("-w", "2", "-k", "thread", "-n", "-d", "0.01", "-m", "0.01", "-b", "1.0", "-q")
+    options = ("-w", "4", "-k", "thread", "-n", "-d", "0.01", "-m", "0.01", "-b", "1.0", "-q")
     inside.run("huey.bin.huey_consumer", f"{__name__}.huey", *options)

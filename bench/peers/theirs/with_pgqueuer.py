@@ -22,7 +22,7 @@ async def _work() -> None:
         assert job.payload is not None
         inside.ledger.note(json.loads(job.payload)["number"])
 
-    await worker.run(batch_size=500)
+    await worker.run(batch_size=2000)
 
 
 async def prepare() -> None:

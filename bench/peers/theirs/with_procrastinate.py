@@ -33,5 +33,5 @@ async def enqueue_many(numbers: range) -> None:
 
 def work() -> None:
     """Run the library's own worker, deleting what is done."""
-    options = ("--concurrency", "20", "--delete-jobs", "always")
+    options = ("--concurrency", "10", "--delete-jobs", "always")
     inside.run("procrastinate", "--app", f"{__name__}.app", "worker", *options)

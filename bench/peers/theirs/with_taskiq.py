@@ -31,5 +31,5 @@ async def enqueue_many(numbers: range) -> None:
 
 def work() -> None:
     """Run the library's own worker."""
-    options = ("--workers", "1", "--max-prefetch", "100", "--no-parse", "--log-level", "ERROR")
+    options = ("--workers", "1", "--no-parse", "--log-level", "ERROR")
     inside.run("taskiq", "worker", *options, f"{__name__}:broker")
