@@ -618,6 +618,7 @@ async def test_a_failing_thread_heartbeat_is_reported_and_recovers(
     assert "heartbeats are written again" in caplog.text
 
 
+@pytest.mark.single_mode
 async def test_the_claim_names_only_handled_types(store: FaultyStore) -> None:
     asked: list[ClaimRequest] = []
     store.before["claim"] = asked.append

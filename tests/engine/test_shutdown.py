@@ -125,7 +125,7 @@ async def test_a_task_of_one_attempt_whose_handler_never_started_goes_back(
 ) -> None:
     manager = a_manager(store, workers=1)
     claiming = anyio.Event()
-    store.after["claim"] = lambda request: claiming.set()
+    store.after["claim"] = lambda *_: claiming.set()
     runs: list[int] = []
 
     @manager.handler("q", "work")

@@ -15,7 +15,17 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import Fixed, Hooks, JanitorConfig, Manager, QueuePolicy, Status, Task, TaskEvent
+from gotasks_py import (
+    Fixed,
+    Hooks,
+    JanitorConfig,
+    Manager,
+    PipelineMode,
+    QueuePolicy,
+    Status,
+    Task,
+    TaskEvent,
+)
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 from gotasks_py.feed import Event, Feed
 from gotasks_py.lifecycle import Patch
@@ -26,6 +36,11 @@ T = TypeVar("T")
 
 real_time = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 """Threads and signals do not know of virtual time."""
+
+# Tasks must start at once and have the lease that the test says, as in single mode.
+EAGER = PipelineMode(lookahead=timedelta(milliseconds=1), queue_lease=timedelta(milliseconds=1))
+modes: dict[str, PipelineMode | None] = {"default": None}
+"""What :func:`a_manager` works in, unless it is told; set by the fixture ``mode``."""
 
 NO_JITTER = Fixed(delay=timedelta(seconds=10), jitter=0)
 
@@ -42,6 +57,7 @@ def a_manager(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> M
         "workers": 2,
         "backoff": NO_JITTER,
         "janitor": JanitorConfig(reap_interval=seconds(1)),
+        "mode": modes["default"],
     }
     return Manager(store, **chosen | settings)
 
@@ -170,7 +186,8 @@ class FaultyStore(MemStore):
     def _trip(
         self, faults: dict[str, Callable[..., object]], name: str, arguments: tuple[Any, ...]
     ) -> None:
-        fault = faults.get(name)
+        # What befalls a claim or a settle befalls those of many, too.
+        fault = faults.get(name) or faults.get(name.removesuffix("_many"))
         if fault is not None:
             fault(*arguments)
 
