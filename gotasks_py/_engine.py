@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -16,8 +16,8 @@ import anyio
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Janitor, JanitorConfig
-from gotasks_py._listening import ManagerListener
-from gotasks_py._pipeline import Pipeline
+from gotasks_py._listening import ManagerListener, listen, listen_while_idle
+from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
 from gotasks_py._pool import Pool, running_for
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
@@ -248,7 +248,7 @@ class Engine:
     async def _run(self) -> None:
         try:
             # The scope ends what is left when a stop has waited long enough.
-            with self._scope, self._listening():
+            with self._scope:
                 async with anyio.create_task_group() as background:
                     self._start_background(background)
                     async with anyio.create_task_group() as workers:
@@ -268,18 +268,13 @@ class Engine:
             self._ended.set()
             self.over.set()
 
-    @contextmanager
-    def _listening(self) -> Generator[None]:
-        self._hub = hub_of(self._store)
-        if self._hub is None:
-            yield
-            return
-        with self._hub.listening(self._listener):
-            yield
-
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
         loops["queues"] = self._queues.run
+        self._hub = hub_of(self._store)
+        if self._hub is not None:
+            attend = listen if self._config.mode is None else listen_while_idle
+            loops["listener"] = partial(attend, self._hub, self._listener, self._pools)
         for number, pool in enumerate(self._pools):
             surveyor = Surveyor(self._store, pool, self._config.poll)
             loops[f"surveyor.{number}"] = surveyor.run
@@ -366,7 +361,8 @@ class Engine:
 
     def _working_loops(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         for pipeline in self._pipelines:
-            yield f"{pipeline.owner}.fetcher", pipeline.fetch
+            for number in range(1, CLAIMS_AT_ONCE + 1):
+                yield f"{pipeline.owner}.fetcher.{number}", pipeline.fetch
             for number in range(1, pipeline.pool.size + 1):
                 yield f"{pipeline.owner}.{number}", pipeline.work
         if self._config.mode is None:

@@ -28,6 +28,9 @@ from gotasks_py.task import Status
 
 logger = logging.getLogger("gotasks_py.pipeline")
 
+CLAIMS_AT_ONCE: Final = 2
+"""So that one is found while another is being taken."""
+
 # Handlers that never wait would keep the event loop from everything else.
 _LONGEST_STRETCH_SECONDS: Final = 0.002
 
@@ -49,6 +52,7 @@ class Pipeline:
     _buffer: deque[Claimed] = field(default_factory=deque[Claimed])
     _idle: deque[anyio.Event] = field(default_factory=deque[anyio.Event])
     _hungry: anyio.Event = field(default_factory=anyio.Event)
+    _asked_for: int = 0
     _let_in_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -89,9 +93,14 @@ class Pipeline:
         while not (wanted := self._wanted()):
             if self.pool.is_stopping:
                 return True
-            self._hungry = anyio.Event()
+            if self._hungry.is_set():
+                self._hungry = anyio.Event()
             await self._hungry.wait()
-        claimed = await self.pool.claim(self.owner, wanted)
+        self._asked_for += wanted
+        try:
+            claimed = await self.pool.claim(self.owner, wanted)
+        finally:
+            self._asked_for -= wanted
         self._buffer.extend(claimed)
         self._wake(len(claimed))
         return bool(claimed)
@@ -197,4 +206,5 @@ class Pipeline:
 
     def _wanted(self) -> int:
         now = self.runner.store.clock.monotonic()
-        return self._appetite.next_batch(free=self._free, waiting=len(self._buffer), now=now)
+        waiting = len(self._buffer) + self._asked_for
+        return self._appetite.next_batch(free=self._free, waiting=waiting, now=now)

@@ -82,6 +82,8 @@ class Pool:
             source.lane_pause = self._poll_seconds
         self._waiting: deque[anyio.Event] = deque()
         self._rescheduled = anyio.Event()
+        self._idled = anyio.Event()
+        self.waits = 0
         self._unanswered: list[_Sent] = []
         self._recovered: deque[Claimed] = deque()
         self._in_flight: set[_Sent] = set()
@@ -135,12 +137,25 @@ class Pool:
             return
         event = anyio.Event()
         self._waiting.append(event)
+        self.waits += 1
+        self._idled.set()
         self._reschedule()
         try:
             await event.wait()
         finally:
             if not event.is_set():
                 self._waiting.remove(event)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a worker has nothing to do."""
+        return bool(self._waiting)
+
+    async def idle(self) -> None:
+        """Wait until a worker has nothing to do."""
+        if not self._waiting:
+            self._idled = anyio.Event()
+            await self._idled.wait()
 
     def nudge(self, queue: str, due_at: datetime | None = None) -> None:
         """Say that a queue has work, now or at a time to come."""

@@ -19,7 +19,7 @@ from gotasks_mongostore._render import Pipeline, render
 from gotasks_py.expressions import Each
 from gotasks_py.lifecycle import Patch, batch_token, claimed_in_batch
 from gotasks_py.store import ClaimRequest
-from gotasks_py.task import LeaseRef, Status, Task
+from gotasks_py.task import LeaseRef, Status, Task, TaskId
 
 # A command holds 16 MiB: half of it for a table of results, the rest for all else.
 _TABLE_BYTES: Final = 8 * 1024 * 1024
@@ -27,10 +27,19 @@ _MOST_AT_ONCE: Final = 10_000
 
 
 async def find(
-    tasks: AsyncCollection[Document], request: ClaimRequest, limit: int, bound: Bound | None
+    tasks: AsyncCollection[Document],
+    request: ClaimRequest,
+    limit: int,
+    bound: Bound | None,
+    being_claimed: Sequence[TaskId] = (),
 ) -> list[Document]:
-    """Read what a claim of many may take, in the order of claims."""
+    """Read what a claim of many may take, in the order of claims.
+
+    ``being_claimed``: what other claims of this process have found and not taken yet.
+    """
     condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
+    if being_claimed:
+        condition["_id"] = {"$nin": being_claimed}
     cursor = without_zones(tasks).find(
         condition, sort=filters.CLAIM_ORDER, limit=limit, hint="claim", batch_size=limit
     )

@@ -8,7 +8,7 @@ user made serves the loop and the process that it was first used in.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -25,6 +25,7 @@ from pymongo.write_concern import WriteConcern
 
 from gotasks_mongostore._failures import translated
 from gotasks_py.errors import ConfigurationError
+from gotasks_py.task import TaskId
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorClient
@@ -60,6 +61,9 @@ class Collections:
     is_open: bool = False
     """Whether the server was checked and the indexes are there."""
     has_transactions: bool = False
+    finding: anyio.Lock = field(default_factory=anyio.Lock)
+    being_claimed: list[Sequence[TaskId]] = field(default_factory=list[Sequence[TaskId]])
+    """What each claim of many has found and not taken yet."""
 
 
 _Place: TypeAlias = tuple[int, object]

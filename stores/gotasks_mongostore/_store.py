@@ -17,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 from gotasks_mongostore import _batches, _inserts, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._clock import ServerClock
-from gotasks_mongostore._driver import Client, Collections, Connection
+from gotasks_mongostore._driver import Client, Collections, Connection, Document
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._low_water import Bound, Look, LowWater, by_place
@@ -368,16 +368,31 @@ class MongoStore:
     async def _take_many(self, request: ClaimRequest, limit: int, look: Look) -> Sequence[Task]:
         for _ in range(_BATCH_TRIES):
             with self._operation("claim tasks") as here:
-                found = await _batches.find(here.tasks, request, limit, look.bound)
-                if len(found) < limit and look.bound is not None:
-                    look.bound = None
-                    found = await _batches.find(here.tasks, request, limit, None)
-                if not found:
-                    break
-                taken = await _batches.take(here.tasks, request, found, self._server_clock.now())
+                # One after the other, so that each passes over what those before it found.
+                async with here.finding:
+                    found = await self._find_many(here, request, limit, look)
+                    ids = [document["_id"] for document in found]
+                    here.being_claimed.append(ids)
+                try:
+                    if not found:
+                        break
+                    now = self._server_clock.now()
+                    taken = await _batches.take(here.tasks, request, found, now)
+                finally:
+                    here.being_claimed.remove(ids)
             if taken:
                 return taken
         return []
+
+    async def _find_many(
+        self, here: Collections, request: ClaimRequest, limit: int, look: Look
+    ) -> list[Document]:
+        others = [task_id for ids in here.being_claimed for task_id in ids]
+        found = await _batches.find(here.tasks, request, limit, look.bound, others)
+        if len(found) < limit and look.bound is not None:
+            look.bound = None
+            found = await _batches.find(here.tasks, request, limit, None, others)
+        return found
 
     def _note_settled(self, refs: Sequence[LeaseRef], patch: Patch) -> None:
         if patch.due_in is None:

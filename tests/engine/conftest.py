@@ -13,7 +13,6 @@ from tests.engine import world
 from tests.engine.virtual import VirtualTimeLoop
 from tests.engine.world import FaultyStore
 
-
 IN_BOTH_MODES = {
     f"tests.engine.test_{name}"
     for name in (
