@@ -31,7 +31,10 @@ IN_BOTH_MODES = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if getattr(metafunc.module, "__name__", "") in IN_BOTH_MODES and "store" in metafunc.fixturenames:
+    if (
+        getattr(metafunc.module, "__name__", "") in IN_BOTH_MODES
+        and "store" in metafunc.fixturenames
+    ):
         only_single = metafunc.definition.get_closest_marker("single_mode")
         modes = ["single"] if only_single else ["single", "pipeline"]
         metafunc.parametrize("mode", modes, indirect=True)
