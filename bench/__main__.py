@@ -11,7 +11,7 @@ from typing import Final
 
 from pymongo import AsyncMongoClient
 
-from bench import decay, draining, encoding, enqueueing, lanes, latency, memory
+from bench import decay, draining, encoding, enqueueing, lanes, latency, memory, pipelining
 from bench.measuring import Row, table
 from bench.scene import DATABASE, Document, Scene
 from gotasks_mongostore.local import mongodb_uri
@@ -19,6 +19,7 @@ from gotasks_mongostore.local import mongodb_uri
 BENCHMARKS: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
     "enqueue": enqueueing.run,
     "drain": draining.run,
+    "pipeline": pipelining.run,
     "latency": latency.run,
     "decay": decay.run,
     "lanes": lanes.run,

@@ -12,6 +12,7 @@ from bench.measuring import Row, in_turns
 from bench.scene import NOTE, Collection, Note, Scene, copies, manager, template
 from gotasks_mongostore import MongoStore
 from gotasks_mongostore._low_water import LowWater
+from gotasks_py import PipelineMode
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
@@ -26,7 +27,7 @@ async def drain(scene: Scene, workers: int, number: int) -> Row:
     async def ours() -> float:
         async with scene.store() as (store, tasks):
             await fill(store, tasks, number)
-            return number / await _drained(store, workers, number)
+            return number / await drained(store, workers, number)
 
     async def raw() -> float:
         async with scene.store() as (store, tasks):
@@ -45,8 +46,11 @@ async def fill(store: MongoStore, tasks: Collection, number: int) -> None:
         await tasks.insert_many(copies(document, min(1000, number - start)), ordered=False)
 
 
-async def _drained(store: MongoStore, workers: int, number: int) -> float:
-    worker = manager(store, workers=workers)
+async def drained(
+    store: MongoStore, workers: int, number: int, mode: PipelineMode | None = None
+) -> float:
+    """Tell how many seconds a manager takes, up to the last recorded outcome."""
+    worker = manager(store, workers=workers, mode=mode)
     all_ran = asyncio.Event()
     left = number
 

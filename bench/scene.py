@@ -20,7 +20,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from gotasks_mongostore import MongoStore
-from gotasks_py import Manager, QueuePolicy, TaskType
+from gotasks_py import Manager, PipelineMode, QueuePolicy, TaskType
 
 Document = dict[str, Any]
 Collection = AsyncCollection[Document]
@@ -79,12 +79,15 @@ class Scene:
             await database[f"{namespace}_queues"].drop()
 
 
-def manager(store: MongoStore, *, workers: int = 1, poll: float = 1.0) -> Manager:
+def manager(
+    store: MongoStore, *, workers: int = 1, poll: float = 1.0, mode: PipelineMode | None = None
+) -> Manager:
     """Make a manager of the one queue, with the defaults that users get."""
     return Manager(
         store,
         queues=[QueuePolicy(QUEUE)],
         workers=workers,
+        mode=mode,
         fallback_poll=timedelta(seconds=poll),
     )
 

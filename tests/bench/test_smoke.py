@@ -18,6 +18,7 @@ def test_a_quick_run_prints_a_row_for_every_benchmark(capsys: pytest.CaptureFixt
         "enqueue_many",
         "enqueue_many of",
         "drain, 16 workers",
+        "drain, pipeline mode",
         "same process",
         "keys",
     ):
