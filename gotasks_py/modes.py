@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.policy import LONGEST, check_count, check_duration
 
-_LARGEST_BATCH = 10_000
+_LARGEST_BATCH: Final = 10_000
+# A task that was late before it arrived would be claimed and handed back for ever.
+_SHORTEST_QUEUE_LEASE: Final = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,8 @@ class PipelineMode:
         lookahead: How much work waits in the buffer, by the rate at which tasks have been
             started lately. So slow tasks are left to other managers.
         queue_lease: How long a claimed task may wait to be started; it is leased for this
-            and the manager's ``lease``. What waits longer goes back.
+            and the manager's ``lease``. What waits longer goes back. At least 100 ms, and
+            longer than the database takes for a claim.
         flush_size: How many successes are recorded at once, at the latest.
         flush_interval: How long a success waits to be recorded, at most. It is never longer
             than a fraction of the lease.
@@ -53,8 +57,11 @@ class PipelineMode:
                 raise ConfigurationError(msg)
         check_count("buffer", self.buffer)
         shortest = timedelta(milliseconds=1)
-        for name in ("lookahead", "queue_lease", "flush_interval"):
+        for name in ("lookahead", "flush_interval"):
             check_duration(name, getattr(self, name), minimum=shortest, maximum=LONGEST)
+        check_duration(
+            "queue_lease", self.queue_lease, minimum=_SHORTEST_QUEUE_LEASE, maximum=LONGEST
+        )
         if self.lookahead > self.queue_lease:
             msg = (
                 f"lookahead must not be longer than queue_lease, or tasks would go back unrun: "

@@ -38,7 +38,7 @@ real_time = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 """Threads and signals do not know of virtual time."""
 
 # Tasks must start at once and have the lease that the test says, as in single mode.
-EAGER = PipelineMode(lookahead=timedelta(milliseconds=1), queue_lease=timedelta(milliseconds=1))
+EAGER = PipelineMode(lookahead=timedelta(milliseconds=1), queue_lease=timedelta(milliseconds=100))
 modes: dict[str, PipelineMode | None] = {"default": None}
 """What :func:`a_manager` works in, unless it is told; set by the fixture ``mode``."""
 

@@ -87,6 +87,7 @@ def test_busy_workers_that_end_nothing_count_as_slow() -> None:
         ({"lookahead": 5}, "lookahead"),
         ({"lookahead": timedelta(minutes=1)}, "lookahead must not be longer than queue_lease"),
         ({"queue_lease": timedelta(seconds=-1)}, "queue_lease"),
+        ({"queue_lease": timedelta(milliseconds=99)}, "queue_lease"),
         ({"flush_interval": timedelta(days=10_000)}, "flush_interval"),
     ],
 )
