@@ -263,6 +263,7 @@ class Engine:
             self.failure = error
             logger.exception("manager %s failed", self.id)
         finally:
+            await self._write_gathered()
             await self._return_unanswered()
             self._started.set()
             self._ended.set()
@@ -270,6 +271,7 @@ class Engine:
 
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
         loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
+        self._queues.set_told(value=False)  # whatever a run before this one was told
         loops["queues"] = self._queues.run
         self._hub = hub_of(self._store)
         if self._hub is not None:
@@ -320,6 +322,12 @@ class Engine:
                     group.start_soon(self._runner.abandon, running)
         self._scope.cancel()
         await self._ended_within(_LAST_WRITES / 10)
+
+    async def _write_gathered(self) -> None:
+        """Record the successes that nobody has come to: asyncio has closed its event loop."""
+        if self._recorder is not None:
+            with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
+                await self._recorder.write_rest()
 
     async def _return_unanswered(self) -> None:
         """Hand back what claims took whose answers were lost: no task waits out its lease."""

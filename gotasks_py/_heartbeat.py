@@ -186,7 +186,8 @@ class Heartbeat:
             ]
             # A claim that comes meanwhile has a deadline a whole lease ahead; looking up each
             # third of that is soon enough for it.
-            pause = _interval([self._lease]).total_seconds() if watched else math.inf
+            is_idle = not self._running.by_token
+            pause = math.inf if is_idle else _interval([self._lease]).total_seconds()
             for each in watched:
                 pause = min(pause, each.deadline - clock.monotonic())
             with anyio.move_on_after(max(0.0, pause)) as elapsed:

@@ -145,6 +145,9 @@ class Pipeline:
         running = running_for(claimed, self.lease)
         if running.task.status is Status.PENDING and not await self._began(running):
             return
+        # A renewal makes it this long in the store as well, shorter than the batch had it.
+        ends = self.runner.store.clock.monotonic() + self.lease.total_seconds()
+        running.deadline = min(running.deadline, ends)
         was_idle = not self.running.by_token
         self.running.by_token[claimed.token] = running
         if was_idle:
@@ -178,6 +181,9 @@ class Pipeline:
         """Begin a last attempt, which the claim has only reserved."""
         start = lifecycle.started(owner=self.owner, lease=self.lease)
         if not await self.runner.settler.start(running, start):
+            return False
+        if self.pool.is_stopping:  # and may have interrupted everything that it knew of
+            await self.runner.settler.let_go(running, lifecycle.released())
             return False
         task, now = running.task, self.runner.store.clock.now()
         assert task.lease is not None  # noqa: S101  - a reservation is a lease

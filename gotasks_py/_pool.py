@@ -91,7 +91,6 @@ class Pool:
         self._paused_until = -math.inf
         self._is_streaming = False
         self._paced_at = store.clock.now()
-        self._idled = anyio.Event()
         self.is_stopping = False
         self.last_claim_at = store.clock.now()
         self.failing_since: datetime | None = None
@@ -138,7 +137,7 @@ class Pool:
         event = anyio.Event()
         self._waiting.append(event)
         self.waits += 1
-        self._idled.set()
+        self._has_idled()
         self._reschedule()
         try:
             await event.wait()
@@ -153,8 +152,7 @@ class Pool:
 
     async def idle(self) -> None:
         """Wait until a worker has nothing to do."""
-        if not self._waiting:
-            self._idled = anyio.Event()
+        while not self._waiting:
             await self._idled.wait()
 
     def nudge(self, queue: str, due_at: datetime | None = None) -> None:
@@ -201,7 +199,7 @@ class Pool:
         """Poll seldom from now on, or often again, as work is told of or not."""
         self._is_streaming = value
         self._paced_at = self._store.clock.now()
-        self._idled.set()
+        self._has_idled()
         if not value:
             soon = self._store.clock.monotonic() + self._jittered_poll()
             for source in self.sources:
@@ -213,7 +211,6 @@ class Pool:
         while not self._is_streaming or all(
             source.is_surveyed or not source.is_dry for source in self.sources
         ):
-            self._idled = anyio.Event()
             await self._idled.wait()
 
     def wake_one(self) -> None:
@@ -250,6 +247,10 @@ class Pool:
             source.poll(now)
         if due:
             self.wake_one()
+
+    def _has_idled(self) -> None:
+        self._idled.set()
+        self._idled = anyio.Event()
 
     def _reschedule(self) -> None:
         self._rescheduled.set()
@@ -296,8 +297,9 @@ class Pool:
         self._succeeded()
         source.answered(called=called, found=bool(tasks))
         if not tasks:
-            source.found_nothing(lanes, epoch, self._store.clock.monotonic(), self._jittered_poll())
-            self._idled.set()
+            now = self._store.clock.monotonic()
+            source.found_nothing(lanes, epoch, sent.at, now, self._jittered_poll())
+            self._has_idled()
             return ()
         self.wake_one()
         taken = [_claimed(task, sent) for task in tasks]

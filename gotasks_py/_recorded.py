@@ -94,11 +94,13 @@ class RecordedQueues:
 
     async def run(self) -> None:
         """Refresh every few seconds, or when told, until cancelled."""
+        self._stale = anyio.Event()
         while True:
-            self._stale = anyio.Event()
             pause = _SELDOM_SECONDS if self._is_told else _REFRESH_SECONDS
             with anyio.move_on_after(pause * (1 - _JITTER * random.random())):  # noqa: S311  - no secret
                 await self._stale.wait()
+            # Before it is read, so that a change in the midst of that counts.
+            self._stale = anyio.Event()
             try:
                 await self.refresh()
             except StoreError as error:

@@ -116,6 +116,12 @@ class BulkRecorder:
         while self._gathered or self._writing:
             await self._flushed.wait()
 
+    async def write_rest(self) -> None:
+        """Write what is still gathered when :meth:`run` has been cancelled."""
+        while self._gathered:
+            self._writing += 1
+            await self._flush(self._batch())
+
     async def _change(self) -> None:
         self._changed = anyio.Event()
         await self._changed.wait()

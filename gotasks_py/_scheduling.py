@@ -110,19 +110,23 @@ class Source:
         if self.is_dry:
             self.probe_at = min(self.probe_at, at)
 
-    def found_nothing(self, lanes: tuple[int, ...], epoch: int, now: float, poll: float) -> None:
+    def found_nothing(
+        self, lanes: tuple[int, ...], epoch: int, asked_at: float, now: float, poll: float
+    ) -> None:
         """Note an empty answer of some lanes to a claim that began in ``epoch``."""
         if epoch != self.epoch:
             return
         self.lanes.found_nothing(lanes, now + min(poll, self.lane_pause))
         if lanes == self.lanes.all:
-            self.ran_dry(epoch, now, poll)
+            self.ran_dry(epoch, now, poll, asked_at)
 
-    def ran_dry(self, epoch: int, now: float, poll: float) -> None:
-        """Note an empty answer to a claim that began in ``epoch``."""
+    def ran_dry(self, epoch: int, now: float, poll: float, asked_at: float | None = None) -> None:
+        """Note an empty answer to a claim that began in ``epoch``, sent at ``asked_at``."""
         if epoch != self.epoch:
             return
-        while self._timers and self._timers[0] <= now:
+        # It says nothing of what has come due since it was sent.
+        until = now if asked_at is None else asked_at
+        while self._timers and self._timers[0] <= until:
             heapq.heappop(self._timers)
         self.is_dry = True
         self.probe_at = min(now + poll, self._call_at, *self._timers[:1])

@@ -13,7 +13,7 @@ import anyio
 from gotasks_py._running import Running
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
-from gotasks_py.lifecycle import Patch, cancelled
+from gotasks_py.lifecycle import Patch, cancelled, released, unreserved
 from gotasks_py.store import Store
 from gotasks_py.task import LeaseRef
 
@@ -64,8 +64,21 @@ class Settler:
     async def start(self, running: Running, patch: Patch) -> bool:
         """Begin a reserved attempt; ``False``: it must not run here.
 
-        The new lease counts from the first try: any of them may have been the one.
+        The new lease counts from the first try: any of them may have been the one. So a task
+        that may have begun and will not run goes back, for nobody would run it any more.
         """
+        try:
+            has_begun = await self._start(running, patch)
+        except BaseException:  # asyncio closes its event loop
+            with anyio.CancelScope(shield=True):
+                await self._take_back(running)
+            raise
+        if has_begun is None:
+            await self._take_back(running)
+        return bool(has_begun)
+
+    async def _start(self, running: Running, patch: Patch) -> bool | None:
+        """Tell whether the attempt has begun; ``None``: that is not known."""
         clock = self._store.clock
         sent = clock.monotonic()
         while clock.monotonic() - sent < running.lease.total_seconds() / 2:
@@ -73,15 +86,22 @@ class Settler:
                 has_begun = await self._store.settle(running.ref, patch)
             except StoreUnavailableError:
                 if self._giving_up.is_set():
-                    return False
+                    return None
                 await self._pause(1)
             except StoreError as error:
-                self._log("task %s could not be started, its lease has to end: %s", running, error)
-                return False
+                self._log("task %s could not be started: %s", running, error)
+                return None
             else:
                 running.deadline = sent + running.lease.total_seconds()
                 return has_begun
-        return False
+        return None
+
+    async def _take_back(self, running: Running) -> None:
+        try:
+            if not await self.settle(running, released()):
+                await self.settle(running, unreserved())
+        except StoreError as error:
+            self._log("task %s could not be handed back, its lease has to end: %s", running, error)
 
     async def let_go(self, running: Running, patch: Patch) -> None:
         """Hand a task back, or cancel it if that was asked for meanwhile.

@@ -13,7 +13,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import anyio
 from anyio.lowlevel import current_token
@@ -36,6 +36,8 @@ _WORTH_A_WARNING: Final = 2
 """How many failures in a row are: a single one is made good by opening the feed again."""
 
 _LOOP: Final = "stream"
+
+_Key: TypeAlias = tuple[int, object, int]
 
 
 class Listener(Protocol):
@@ -76,8 +78,9 @@ class Waiter:
 class Hub:
     """Follows the feed of one store on one event loop."""
 
-    def __init__(self, store: Watching, supervisor: Supervisor) -> None:
+    def __init__(self, store: Watching, supervisor: Supervisor, key: _Key) -> None:
         self._store = store
+        self._key = key
         self._supervisor = supervisor
         self._listeners: list[Listener] = []
         self._waiters: dict[TaskId, list[Waiter]] = {}
@@ -140,6 +143,7 @@ class Hub:
         wanted = self._wanted()
         if not self._is_running and wanted is not None:
             self._is_running = True
+            _hubs[self._key] = self  # which it may have left when nobody was there
             spawn_detached(self._run, "gotasks_py hub")
         elif self._reading is not None:
             if wanted != self._reads_ends:
@@ -157,7 +161,8 @@ class Hub:
                 pass
         finally:
             self._is_running = False
-            _forget(self)
+            if _hubs.get(self._key) is self:
+                del _hubs[self._key]
 
     async def _supervised(self) -> bool:
         can_watch = True
@@ -239,7 +244,7 @@ class Hub:
                 waiter.tell()
 
 
-_hubs: dict[tuple[int, object, int], Hub] = {}
+_hubs: dict[_Key, Hub] = {}
 """Those that run, by process, event loop and store."""
 
 
@@ -249,7 +254,7 @@ def hub_of(store: Store) -> Hub | None:
         return None
     key = (os.getpid(), current_token().native_token, id(store))
     if key not in _hubs:
-        _hubs[key] = Hub(store, Supervisor(store.clock.monotonic))
+        _hubs[key] = Hub(store, Supervisor(store.clock.monotonic), key)
     return _hubs[key]
 
 
@@ -262,9 +267,3 @@ def waiting(store: Store, task_id: TaskId) -> Generator[Waiter]:
         return
     with hub.waiting(task_id) as waiter:
         yield waiter
-
-
-def _forget(hub: Hub) -> None:
-    for key, each in list(_hubs.items()):
-        if each is hub:
-            del _hubs[key]

@@ -409,7 +409,7 @@ async def test_a_success_near_the_end_of_its_lease_is_recorded_at_once(store: Fa
 
     @manager.handler("q", "work")
     async def work(number: int) -> None:
-        await anyio.sleep(10.5)
+        await anyio.sleep(9.5)
 
     await manager.enqueue_many(many(2))
     async with manager:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ anyio.run(main)
 
 
 @contextmanager
-def processes(*arguments: str, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def processes(*arguments: str, folder: Path) -> Generator[list[subprocess.Popen[bytes]]]:
     root = Path(__file__).parents[2]
     environment = os.environ | {
         "PYTHONPATH": f"{root}:{root / 'stores'}",
