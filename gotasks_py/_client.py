@@ -13,11 +13,11 @@ from anyio.lowlevel import EventLoopToken, current_token
 from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py.enqueue import Enqueue, Producer
-from gotasks_py.errors import UnknownQueueError
+from gotasks_py.errors import ConfigurationError, UnknownQueueError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller
-from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy
+from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name
 from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager
 from gotasks_py.task import Task, TaskId
@@ -149,6 +149,7 @@ class Client:
             PartialEnqueueError: some failed; ``ids`` and ``failures`` say which and why,
                 and all others are stored.
         """
+        _check_many(requests, progress)
         await self._ready()
         for queue in self._queues.values():
             await self._register(queue)
@@ -217,6 +218,8 @@ class Client:
         Raises:
             UnknownQueueError: the queue is neither declared here nor recorded in the store.
         """
+        if queue is not None:
+            check_name("queue", queue)
         await self._ready()
         if queue is not None and queue not in self._queues:
             recorded = await self._store.queues()
@@ -255,9 +258,12 @@ class Client:
         on_conflict: OnConflict,
         session: Session | None,
     ) -> TaskHandle[Any]:
+        check_name("queue", request.queue)
         await self._ready()
         queue = self._queues.get(request.queue)
         if queue is not None:
+            if not self._recorded.knows(queue.name):
+                self._producer.check(request, task_type)  # before anything is written
             await self._register(queue)
             await self._recorded.refresh_if_old()
         return await self._producer.enqueue(request, task_type, on_conflict, session)
@@ -277,3 +283,12 @@ class Client:
 
     def _stop_here(self, task_id: TaskId) -> None:
         """Notice that a task was cancelled; for the half that may be running it."""
+
+
+def _check_many(requests: object, progress: object) -> None:
+    if not isinstance(requests, Iterable):
+        msg = f"requests must be Enqueue(...) values, in a list or the like, not {requests!r}"
+        raise ConfigurationError(msg)
+    if progress is not None and not callable(progress):
+        msg = f"progress must be a function of the number handled so far, not {progress!r}"
+        raise ConfigurationError(msg)

@@ -75,6 +75,9 @@ class EngineConfig:
         if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
             msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
             raise ConfigurationError(msg)
+        if not isinstance(self.heartbeat, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  - "no" is true
+            msg = f"heartbeat must be True or False, not {self.heartbeat!r}"
+            raise ConfigurationError(msg)
         if self.heartbeat:
             check_lease("lease", self.lease)
         else:
@@ -107,7 +110,8 @@ class Engine:
         self._registry = registry
         self._hooks = hooks
         self._running = RunningTasks()
-        self._supervisor = Supervisor(store.clock.monotonic)
+        self._stopping = anyio.Event()
+        self._supervisor = Supervisor(store.clock.monotonic, is_ending=self._stopping.is_set)
         self._settler = Settler(store)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._recorder = (
@@ -133,7 +137,6 @@ class Engine:
         )
         self._pipelines = list(self._made_pipelines())
         self._scope = anyio.CancelScope()
-        self._stopping = anyio.Event()
         self._started = anyio.Event()
         self.over = anyio.Event()
         """Set when a stop is through, or the run has ended by itself."""

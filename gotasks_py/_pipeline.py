@@ -163,7 +163,7 @@ class Pipeline:
             )
         finally:
             if not running.is_in_bulk:
-                del self.running.by_token[claimed.token]
+                self.running.by_token.pop(claimed.token, None)
 
     async def _run(self, running: Running, claimed: Claimed) -> None:
         handler = self.registry.find(running.task.queue, running.task.type)

@@ -384,6 +384,16 @@ def _claimed(task: Task, sent: _Sent) -> Claimed:
     request = sent.request
     # Named in the claim, or else a hand has spoilt the document.
     lane = task.lane if task.lane in request.lanes else request.lanes[0]
-    token = request.token if sent.limit is None else batch_token(request.token, task.id)
+    token = _token_of(task, sent)
     deadline = sent.at + request.lease.total_seconds()
     return Claimed(task, token, deadline, sent.source.queue, lane)
+
+
+def _token_of(task: Task, sent: _Sent) -> str:
+    token = sent.request.token
+    if sent.limit is None:
+        return token
+    # Of an id that a hand has made the server may say another text.
+    if task.lease is not None and task.lease.token.startswith(token):
+        return task.lease.token
+    return batch_token(token, task.id)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from gotasks_py import lifecycle
 from gotasks_py._running import Running, RunningTasks
@@ -45,11 +46,12 @@ class Concluding(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Success:
     attempt: Concluding
     verdict: Done
     duration: timedelta
+    is_told: bool = False
 
 
 class BulkRecorder:
@@ -144,8 +146,14 @@ class BulkRecorder:
         with anyio.CancelScope(shield=True):
             try:
                 await self._write(batch)
+                await checkpoint()  # where the last hook's cancellation shows
+            except anyio.get_cancelled_exc_class():
+                # A hook has cancelled its task, or asyncio closes its loop: again, then. What
+                # was written counts as applied.
+                self._gathered.extendleft(each for each in reversed(batch) if not each.is_told)
+                self._changed.set()
             finally:
-                for success in batch:
+                for success in set(batch).difference(self._gathered):
                     self._running.by_token.pop(success.attempt.running.ref.token, None)
                 self._writing -= 1
                 self._flushed.set()
@@ -171,4 +179,5 @@ class BulkRecorder:
         for success in batch:
             is_refused = success.attempt.running.ref.token in refused
             tell = success.attempt.conclude if is_refused else success.attempt.announce
+            success.is_told = True  # first, for what it tells may end this here
             await tell(success.verdict, success.duration)

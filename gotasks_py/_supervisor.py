@@ -57,16 +57,37 @@ class Supervisor:
 
     monotonic: Callable[[], float]
     loops: dict[str, LoopState] = field(default_factory=dict)
+    is_ending: Callable[[], bool] = lambda: True
+    """Whether a loop that is cancelled from outside of every scope may end by it."""
 
     async def run(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
-        """Run a loop until it returns, however often it crashes."""
+        """Run a loop until it returns, however often it crashes.
+
+        Whoever cancels a scope ends it. Code of users can also cancel the task that it runs
+        in, and asyncio cancels every task when it closes its loop; only the latter counts.
+        """
         state = self.loops.setdefault(name, LoopState(self.monotonic))
         while True:
             try:
                 await loop()
-            except Exception as error:
-                pause = state.crashed(error).total_seconds()
-                logger.exception("loop %s crashed, restarting it in %.1f s", name, pause)
-                await anyio.sleep(pause)
+            except Exception as error:  # noqa: BLE001  - logged below
+                await self._pause(name, state, error)
+            except anyio.get_cancelled_exc_class():
+                if await self._is_meant():
+                    raise
+                await self._pause(name, state, RuntimeError("its task was cancelled"))
             else:
                 return
+
+    async def _is_meant(self) -> bool:
+        if anyio.current_effective_deadline() == -math.inf:
+            return True
+        await anyio.lowlevel.checkpoint()  # asyncio cancels all tasks before any of them runs
+        return self.is_ending()
+
+    async def _pause(self, name: str, state: LoopState, error: Exception) -> None:
+        pause = state.crashed(error).total_seconds()
+        logger.error(
+            "loop %s crashed, restarting it in %.1f s: %s", name, pause, error, exc_info=error
+        )
+        await anyio.sleep(pause)

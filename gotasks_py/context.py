@@ -8,6 +8,8 @@ from datetime import timedelta
 from logging import LoggerAdapter, getLogger
 from typing import TYPE_CHECKING, Protocol
 
+from pydantic_core.core_schema import CoreSchema, is_instance_schema
+
 from gotasks_py.store import Session
 from gotasks_py.task import Lease, Task, TaskId
 
@@ -49,6 +51,11 @@ class TaskContext:
 
     task: Task
     _attempt: Attempt
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> CoreSchema:
+        """Let ``validate_call`` and the like pass it through as it is."""
+        return is_instance_schema(cls)
 
     @property
     def id(self) -> TaskId:

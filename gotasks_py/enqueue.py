@@ -78,6 +78,10 @@ class Producer:
             await self._call_hooks(document)
         return self._handle(draft, document["_id"])
 
+    def check(self, request: Enqueue, task_type: TaskType[Any, Any] | None) -> None:
+        """Refuse what :meth:`enqueue` would refuse before it writes."""
+        self._payload(request, self._draft(request, task_type, self.store.clock.now()))
+
     async def enqueue_many(
         self, requests: Iterable[Enqueue], progress: Progress | None
     ) -> list[TaskHandle[Any]]:

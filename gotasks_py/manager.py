@@ -28,6 +28,7 @@ from gotasks_py.policy import (
     QueuePolicy,
     TypePolicy,
     check_count,
+    check_name,
     seconds_of,
 )
 from gotasks_py.store import Store
@@ -100,6 +101,7 @@ class Manager(Client):
         payload_limit: int = 8 * _MIB,
         result_limit: int = 4 * _MIB,
     ) -> None:
+        _check_store(store)
         _check_parts(hooks, middleware, janitor)
         _check_limits(payload_limit, result_limit)
         self._config = EngineConfig(
@@ -337,6 +339,7 @@ class Manager(Client):
             self._engine.cancel(task_id)
 
     def _check_registration(self, queue: str) -> None:
+        check_name("queue", queue)
         if queue not in self._queues:
             raise UnknownQueueError(queue, list(self._queues))
         if self._engine is not None:
@@ -348,7 +351,17 @@ def _classes(what: str, kinds: Sequence[type[BaseException]]) -> tuple[type[Base
     if isinstance(kinds, type):
         msg = f"{what} must be a sequence of exception classes: [{kinds.__name__}]"
         raise ConfigurationError(msg)
+    if not isinstance(kinds, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  - checked for those who do not check types
+        msg = f"{what} must be a sequence of exception classes, not {kinds!r}"
+        raise ConfigurationError(msg)
     return tuple(kinds)
+
+
+def _check_store(store: object) -> None:
+    # Not isinstance: what tests wrap around a store need not name every method.
+    if isinstance(store, type) or not hasattr(store, "claim"):
+        msg = f"store must be a store, such as MemStore() or MongoStore(...), not {store!r}"
+        raise ConfigurationError(msg)
 
 
 def _check_parts(hooks: object, middleware: object, janitor: object) -> None:

@@ -23,6 +23,7 @@ from gotasks_py.task import Task
 MAX_NAME: Final = 200
 SHORTEST_LEASE: Final = timedelta(milliseconds=100)
 LONGEST: Final = timedelta(days=365)
+_LONGEST_TTL: Final = 100 * LONGEST
 MAX_TAGS: Final = 100
 MAX_ATTEMPTS: Final = 1_000_000_000
 _PRIORITIES: Final = range(-(2**31), 2**31)
@@ -32,7 +33,8 @@ _PRIORITIES: Final = range(-(2**31), 2**31)
 class QueuePolicy:
     """Declares a queue, and what holds for its tasks unless they say otherwise.
 
-    ``ttl`` (how long after ``run_at`` a task is kept; ``None`` or zero: for ever),
+    ``ttl`` (how long a task is kept after ``run_at``, or after now if that is past; at most
+    100 years; ``None`` or zero: for ever),
     ``max_attempts``, ``timeout``, ``backoff`` and ``lanes`` (into how many parts, 1 to 64,
     the queue is divided for many claimers; the order of claims holds within one; default 1)
     are recorded in the store with the first declaration; every later one must agree.
@@ -57,7 +59,7 @@ class QueuePolicy:
     def __post_init__(self) -> None:
         check_name("queue", self.name)
         if self.ttl is not None:
-            check_duration("ttl", self.ttl, minimum=timedelta(0))
+            check_duration("ttl", self.ttl, minimum=timedelta(0), maximum=_LONGEST_TTL)
         _check_attempts(self.max_attempts)
         _check_timeout(self.timeout)
         if self.backoff is not None:
@@ -218,7 +220,7 @@ def resolve(
         "backoff": policy.backoff and backoffs.to_document(policy.backoff),
         "retry_until": _moment(policy.retry_until, now),
         "ttl_ms": _milliseconds(queue.ttl) or None,
-        "expires_at": _after(run_at, queue.ttl) if queue.ttl else None,
+        "expires_at": _after(max(run_at, now), queue.ttl) if queue.ttl else None,
     }
     return fields | {name: value for name, value in optional.items() if value is not None}
 
@@ -367,8 +369,8 @@ def _check_retry_until(value: datetime | timedelta | None) -> None:
 
 
 def _check_tags(tags: Sequence[str]) -> None:
-    if isinstance(tags, str):
-        msg = f"tags must be a sequence of strings, not the string {tags!r}"
+    if isinstance(tags, str) or not isinstance(tags, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  - one word is an easy mistake
+        msg = f"tags must be a sequence of strings, not {tags!r}"
         raise ConfigurationError(msg)
     if len(tags) > MAX_TAGS:
         msg = f"a task has at most {MAX_TAGS} tags, not {len(tags)}"

@@ -167,14 +167,15 @@ class _MongoFeed:
             return False
         return "due_at" in _updated(change) and _updated(change).get("status") in {None, "pending"}
 
-    async def _places(self, ids: Sequence[TaskId]) -> Mapping[TaskId, Mapping[str, object]]:
+    async def _places(self, ids: Sequence[TaskId]) -> Mapping[str, Mapping[str, object]]:
         shown = dict.fromkeys(_PLACE, 1)
         with translated("look up tasks that have come back"), _unhurried():
             cursor = self._here.tasks.find({"_id": {"$in": list(ids)}}, shown, hint="_id_")
-            return {found["_id"]: found for found in await cursor.to_list(None)}
+            # A hand can have made ids that cannot be hashed.
+            return {repr(found["_id"]): found for found in await cursor.to_list(None)}
 
     def _events_of(
-        self, change: Mapping[str, Any], places: Mapping[TaskId, Mapping[str, object]]
+        self, change: Mapping[str, Any], places: Mapping[str, Mapping[str, object]]
     ) -> Iterator[Event]:
         task_id, kind = change["documentKey"]["_id"], change["operationType"]
         if change["ns"]["coll"] == self._here.queues.name:
@@ -186,7 +187,7 @@ class _MongoFeed:
             yield Finished(task_id)
         if updated.get("cancel_requested_at") is not None:
             yield CancelRequested(task_id)
-        yield from _claimable(task_id, places.get(task_id) or document)
+        yield from _claimable(task_id, places.get(repr(task_id)) or document)
 
 
 def _updated(change: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextvars import ContextVar
 from datetime import timedelta
@@ -13,6 +14,8 @@ import pytest
 from gotasks_py import (
     ConfigurationError,
     Enqueue,
+    Fixed,
+    Hooks,
     Manager,
     PipelineMode,
     QueuePolicy,
@@ -20,9 +23,19 @@ from gotasks_py import (
     Status,
     StoreUnavailableError,
     TaskContext,
+    TaskEvent,
     TaskPolicy,
 )
-from tests.engine.world import Ears, FaultyStore, a_manager, failing, reached, seconds, settled
+from tests.engine.world import (
+    Ears,
+    FaultyStore,
+    a_manager,
+    failing,
+    reached,
+    real_time,
+    seconds,
+    settled,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -440,3 +453,50 @@ async def test_the_handlers_of_a_batch_do_not_see_each_others_context(store: Fau
 def test_another_kind_of_mode_is_refused(store: FaultyStore) -> None:
     with pytest.raises(ConfigurationError, match="mode must be a PipelineMode or None, not 'fast'"):
         a_manager(store, mode="fast")
+
+
+@real_time
+@pytest.mark.parametrize("hook", ["on_claim", "before_handle", "after_handle", "on_done"])
+async def test_a_hook_that_cancels_its_task_harms_nobody_else(
+    store: FaultyStore, hook: str
+) -> None:
+    """It is the worker's task, or the recorder's; asyncio lets anybody cancel it."""
+
+    def cancel_once(event: TaskEvent) -> None:
+        current = asyncio.current_task()
+        if current is not None and event.task.payload == {"value": 0}:
+            current.cancel()
+
+    manager = a_pipeline(store, lease=seconds(1), hooks=Hooks(**{hook: cancel_once}))
+
+    @manager.handler("q", "work")
+    async def work(number: int) -> None: ...
+
+    async with manager:
+        handles = await manager.enqueue_many(many(5))
+        for handle in handles[1:]:
+            await handle.result(timeout=20)
+        for handle in await manager.enqueue_many(many(6)[1:]):
+            await handle.result(timeout=20)
+
+
+@real_time
+async def test_a_handler_that_cancels_its_worker_stops_one_worker_for_a_moment(
+    store: FaultyStore,
+) -> None:
+    manager = a_pipeline(store, lease=seconds(1), backoff=Fixed(delay=seconds(0), jitter=0))
+
+    @manager.handler("q", "work")
+    async def work(number: int) -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        if number == 0:
+            asyncio.get_running_loop().call_later(0.05, current.cancel)
+
+    async with manager:
+        handles = await manager.enqueue_many(many(5))
+        for handle in handles:
+            await handle.result(timeout=20)
+        await anyio.sleep(0.2)
+        for handle in await manager.enqueue_many(many(6)[1:]):
+            await handle.result(timeout=20)
