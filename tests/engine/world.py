@@ -65,13 +65,15 @@ def a_manager(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> M
 class FaultyStore(MemStore):
     """Calls ``before`` and ``after`` of a method's name, which may raise, and counts calls.
 
-    What ``after`` raises is a reply that was lost: the store has done its work.
+    What ``after`` raises is a reply that was lost: the store has done its work. A reply that
+    is ``late`` is on its way for so many seconds.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.before: dict[str, Callable[..., object]] = {}
         self.after: dict[str, Callable[..., object]] = {}
+        self.late: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
         self.tells_of_changes = True
         self.feeds = 0
@@ -180,6 +182,8 @@ class FaultyStore(MemStore):
         await anyio.lowlevel.checkpoint()
         self._trip(self.before, name, arguments)
         answer = await call(*arguments)
+        if name in self.late:
+            await anyio.sleep(self.late[name])
         self._trip(self.after, name, arguments)
         return answer
 

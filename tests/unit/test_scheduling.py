@@ -74,6 +74,16 @@ def test_a_dry_queue_is_looked_at_again_at_the_poll_or_at_its_timer() -> None:
     assert source.probe_at == 155
 
 
+def test_a_timer_that_comes_due_during_a_claim_outlives_its_empty_answer() -> None:
+    (source,) = sources(1)
+    source.expect(110)
+    source.ran_dry(source.epoch, now=115, poll=30, asked_at=105)
+    assert source.probe_at == 110
+    source.poll(115)
+    source.found_nothing(source.lanes.all, source.epoch, asked_at=115, now=120, poll=30)
+    assert source.probe_at == 150
+
+
 def test_a_nudge_during_a_claim_outlives_its_empty_answer() -> None:
     (source,) = sources(1)
     epoch = source.epoch
