@@ -165,12 +165,17 @@ class _Attempt:
             handler_started=self._running.handler_started,
         )
         verdict = judge.judge(ending, clock.now())
+        # They hold the handler's error, whose traceback holds this frame: a cycle.
+        del ending
         bulk = self._runner.bulk
-        match verdict:
-            case Done() if bulk is not None and bulk.take(self, verdict, duration):
-                pass
-            case _:
-                await self.conclude(verdict, duration)
+        try:
+            match verdict:
+                case Done() if bulk is not None and bulk.take(self, verdict, duration):
+                    pass
+                case _:
+                    await self.conclude(verdict, duration)
+        finally:
+            del verdict
 
     async def conclude(self, verdict: Verdict, duration: timedelta) -> None:
         """Record what follows from the attempt, and tell of what it became."""
@@ -191,11 +196,14 @@ class _Attempt:
                 value, error = await self._outcome(scope)
         except anyio.get_cancelled_exc_class() as cancellation:
             error = cancellation
-        if self._running.completion is not None:
-            return self._completed(error)
-        if scope.cancel_called:
-            return self._interrupted(value)
-        return Raised(error) if error is not None else self._returned(value)
+        try:
+            if self._running.completion is not None:
+                return self._completed(error)
+            if scope.cancel_called:
+                return self._interrupted(value)
+            return Raised(error) if error is not None else self._returned(value)
+        finally:
+            del error  # its traceback holds this frame, and so itself
 
     async def _outcome(self, scope: anyio.CancelScope) -> tuple[object, BaseException | None]:
         """Run the handler in its scope; tell what it returned or raised."""
