@@ -586,7 +586,9 @@ async def test_a_lost_lease_found_by_the_thread_stops_the_handler() -> None:
         await ears.wait("before_handle")
         await manager.delete(handle.id)
         with anyio.fail_after(2):
-            await ears.wait("on_lease_lost")
+            told = await ears.wait("on_lease_lost")
+        assert told.task.id == handle.id
+        assert not ears.of("on_done")
 
 
 @real_time

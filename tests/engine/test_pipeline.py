@@ -474,10 +474,11 @@ async def test_a_hook_that_cancels_its_task_harms_nobody_else(
 
     async with manager:
         handles = await manager.enqueue_many(many(5))
-        for handle in handles[1:]:
+        others = handles[1:] + await manager.enqueue_many(many(6)[1:])
+        for handle in others:
             await handle.result(timeout=20)
-        for handle in await manager.enqueue_many(many(6)[1:]):
-            await handle.result(timeout=20)
+
+    assert [(await store.stored(handle.id)).attempts for handle in others] == [1] * 9
 
 
 @real_time
