@@ -145,7 +145,8 @@ def held_for(ref: LeaseRef, patch: Patch) -> Filter:
 
 def held_by_any(refs: Sequence[LeaseRef], patch: Patch) -> Filter:
     """Match those of many tasks that are ours and that the patch applies to; index ``_id_``."""
-    return {**_held(refs), **_asked_to_cancel(patch)}
+    source = patch.source or Status.RUNNING
+    return {**_held(refs), "status": source.value, **_asked_to_cancel(patch)}
 
 
 def applied_before(ref: LeaseRef, patch: Patch) -> Filter | None:

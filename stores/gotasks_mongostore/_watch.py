@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -88,15 +88,20 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
         except StoreError as error:
             broke = error  # which the group would wrap
         finally:
-            # The stream is closed under its reader, for to cancel a read costs a connection
-            # and leaves a cursor behind on the server.
-            with anyio.move_on_after(_CLOSING_SECONDS, shield=True), suppress(Exception):
-                with pymongo.timeout(_CLOSING_SECONDS):
-                    await stream.close()
-                await feed.ended.wait()
+            # Closed under its reader, no cursor is left behind. The read itself goes on until
+            # there is a change or it has been quiet for its time: nobody should wait for that,
+            # least of all who opens the next feed after this one.
+            with suppress(Exception), _hurried():
+                await stream.close()
             group.cancel_scope.cancel()
     if broke is not None:
         raise broke
+
+
+@contextmanager
+def _hurried() -> Generator[None]:
+    with anyio.move_on_after(_CLOSING_SECONDS, shield=True), pymongo.timeout(_CLOSING_SECONDS):
+        yield
 
 
 def _unhurried() -> AbstractContextManager[object]:
@@ -116,7 +121,6 @@ class _MongoFeed:
         self._is_alive = False
         self._error: StoreError | None = None
         self._news = anyio.Event()
-        self.ended = anyio.Event()
 
     @property
     def position(self) -> object:
@@ -153,7 +157,6 @@ class _MongoFeed:
         except StoreError as error:
             self._error = error
         finally:
-            self.ended.set()
             self._news.set()
 
     async def _events(self, changes: Sequence[Mapping[str, Any]]) -> Sequence[Event]:

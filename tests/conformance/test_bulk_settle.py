@@ -186,6 +186,18 @@ async def test_what_comes_back_is_claimed_in_its_order(lab: Lab) -> None:
     assert [task.id for task in await lab.claim_many(2)] == [task.id for task in urgent]
 
 
+async def test_reserved_tasks_are_given_back_together(lab: Lab) -> None:
+    for _ in range(3):
+        await lab.enqueue(max_attempts=1)
+    refs = [ref_of(task) for task in await lab.claim_many()]
+    await lab.store.settle(refs[0], lifecycle.started(owner="w", lease=MINUTE))
+
+    for _ in range(2):
+        assert await lab.store.settle_many(refs, lifecycle.unreserved()) == {refs[0].token}
+
+    assert {task.id for task in await lab.claim_many()} == {ref.id for ref in refs[1:]}
+
+
 async def test_a_batch_of_large_results_is_settled(lab: Lab) -> None:
     tasks = await some_claimed(lab, 9)
     results = [{"value": f"{number}" * 2_500_000} for number in range(9)]
