@@ -33,14 +33,20 @@ def due(request: ClaimRequest) -> Filter:
 
 
 def mergeable(request: ClaimRequest) -> Iterator[ClaimRequest]:
-    """Divide a claim of many lanes so that the index gives each part in order.
+    """Divide a claim of many lanes so that the index gives each part in order."""
+    for lanes in mergeable_lanes(request.lanes, request.types):
+        yield replace(request, lanes=lanes)
+
+
+def mergeable_lanes(lanes: Sequence[int], types: Sequence[str]) -> Iterator[tuple[int, ...]]:
+    """Divide lanes so that the index gives the tasks of each part in order.
 
     The planner merges one scan per lane and type, up to ``internalQueryMaxScansToExplode``;
     beyond that it would sort everything that is due.
     """
-    most = max(1, _MOST_SCANS // max(1, len(request.types)))
-    for start in range(0, len(request.lanes), most):
-        yield replace(request, lanes=request.lanes[start : start + most])
+    most = max(1, _MOST_SCANS // max(1, len(types)))
+    for start in range(0, len(lanes), most):
+        yield tuple(lanes[start : start + most])
 
 
 def due_from(request: ClaimRequest, priorities: range, low_water: datetime) -> Filter:

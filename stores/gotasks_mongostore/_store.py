@@ -209,6 +209,13 @@ class MongoStore:
     async def next_due(
         self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
     ) -> datetime | None:
+        parts = filters.mergeable_lanes(lanes, types)
+        times = [await self._next_due_in(queue, types, part) for part in parts]
+        return min((each for each in times if each is not None), default=None)
+
+    async def _next_due_in(
+        self, queue: str, types: Sequence[str], lanes: Sequence[int]
+    ) -> datetime | None:
         earliest: datetime | None = None
         below: int | None = None
         # The first entry of a priority is its earliest: one look for each that is in use.

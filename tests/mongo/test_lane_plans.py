@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -86,6 +87,24 @@ async def test_a_claim_divided_is_merged_in_each_part(
     for command in sent:
         plan = explain(volume, command | {"query": command["query"] | {"queue": "q"}})
         assert_plan(plan, "claim", keys=2 * 200 * len(PRIORITIES), documents=1)
+
+
+@pytest.mark.parametrize("others", [0, 15])
+async def test_the_next_due_time_of_all_lanes_is_one_look_for_each_priority(
+    crowded: Recorded, volume: RawCollection, others: int
+) -> None:
+    types = (*(f"none{number}" for number in range(others)), *TYPES)
+
+    with crowded.recorder.recording() as sent:
+        due_at = await crowded.lab.store.next_due("q", types, LANES)
+
+    (earliest,) = volume.find({"due_at": {"$exists": True}}).sort({"due_at": 1}).limit(1)
+    assert due_at == earliest["due_at"].replace(tzinfo=UTC)
+    parts = 2 if others else 1
+    assert parts < len(sent) <= parts * (len(PRIORITIES) + 1)
+    for command in sent:
+        scans = len(types) * len(LANES)
+        assert_plan(explain(volume, command), "claim", keys=2 * scans, documents=1)
 
 
 async def test_a_lost_claim_of_all_lanes_is_looked_for_only_where_its_lease_can_end(

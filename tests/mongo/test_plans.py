@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.mongo.recorder import Recorded, explainable, recorded_lab
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo, pytest.mark.timeout(180)]
 
-MANY = 100_000
+MANY = 20_000
 TYPES = tuple(f"t{number}" for number in range(5))
 PRIORITIES = (-5, 0, 7)
 LAPSED = 50
@@ -38,7 +39,7 @@ class Plan:
 
 @pytest.fixture(scope="session")
 def volume(raw_client: MongoClient[dict[str, Any]]) -> Iterator[RawCollection]:
-    """Fill a collection: pending, future, of foreign types, finished, 100 000 of each."""
+    """Fill a collection: pending, future, of foreign types, finished, many of each."""
     collection = raw_client["gotasks_tests"][f"volume{uuid.uuid4().hex[:8]}"]
     now = raw_client.admin.command("hello")["localTime"]
     for start in range(0, MANY, 10_000):
@@ -171,6 +172,24 @@ async def test_a_claim_in_an_empty_queue_looks_at_nothing(
         await crowded.lab.claim(queue="empty", types=TYPES)
 
     assert_plan(explain(volume, sent[0]), "claim", keys=len(TYPES), documents=0)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+async def test_the_next_due_time_is_one_look_for_each_priority(
+    crowded: Recorded, volume: RawCollection, number: int
+) -> None:
+    types = TYPES[:number]
+
+    with crowded.recorder.recording() as sent:
+        due_at = await crowded.lab.store.next_due("q", types)
+
+    condition = {"queue": "q", "type": {"$in": types}, "due_at": {"$exists": True}}
+    (earliest,) = volume.find(condition, hint="claim").sort({"due_at": 1}).limit(1)
+    assert due_at == earliest["due_at"].replace(tzinfo=UTC)
+    assert len(sent) == len(PRIORITIES) + 1
+    for command in sent:
+        # Of each type the end of the priorities above, and the first entry below.
+        assert_plan(explain(volume, command), "claim", keys=2 * number, documents=1)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
