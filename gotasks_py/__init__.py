@@ -36,22 +36,29 @@ from gotasks_py.handlers import Handler, TaskType
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
 from gotasks_py.manager import Manager
+from gotasks_py.metering import Metering
+from gotasks_py.metrics import Activity, Counters, Gauges, Metrics, MetricsConfig, Window
 from gotasks_py.modes import PipelineMode
+from gotasks_py.nodes import Leadership, Node
 from gotasks_py.policy import QueuePolicy, TaskPolicy
+from gotasks_py.sketch import LatencySketch
 from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager, SyncTaskHandle
 from gotasks_py.task import AttemptError, Lease, Status, Task, TaskId
 
 __all__ = [
+    "Activity",
     "AttemptError",
     "Backoff",
     "ConfigurationError",
+    "Counters",
     "DuplicateTaskError",
     "Enqueue",
     "EnqueueError",
     "Exponential",
     "Fibonacci",
     "Fixed",
+    "Gauges",
     "GotasksError",
     "Handler",
     "HandlerError",
@@ -60,12 +67,18 @@ __all__ = [
     "Hooks",
     "InvalidStateError",
     "JanitorConfig",
+    "LatencySketch",
+    "Leadership",
     "Lease",
     "LeaseLostError",
     "Linear",
     "LoopHealth",
     "Manager",
+    "Metering",
+    "Metrics",
+    "MetricsConfig",
     "Middleware",
+    "Node",
     "PartialEnqueueError",
     "PayloadError",
     "PayloadTooLargeError",
@@ -98,4 +111,5 @@ __all__ = [
     "TaskSignal",
     "TaskType",
     "UnknownQueueError",
+    "Window",
 ]

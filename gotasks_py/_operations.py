@@ -10,7 +10,7 @@ from typing import Final
 from gotasks_py import lifecycle
 from gotasks_py.errors import DuplicateTaskError, InvalidStateError, TaskNotFoundError
 from gotasks_py.hooks import HookCaller, TaskEvent
-from gotasks_py.policy import check_name
+from gotasks_py.policy import check_names
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task, TaskId
 
@@ -89,7 +89,7 @@ class Operations:
     async def requeue_dead(
         self, queue: str | None, type: str | None, *, fresh_lifetime: bool
     ) -> RequeueReport:
-        _check_names(queue=queue, type=type)
+        check_names(queue=queue, type=type)
         requeued, conflicts, expired = list[TaskId](), list[TaskId](), list[TaskId]()
         async for task_id in self.store.dead_ids(queue=queue, type=type):
             try:
@@ -123,9 +123,3 @@ class Operations:
                 left,
                 extra={"task_id": str(task.id)},
             )
-
-
-def _check_names(**names: str | None) -> None:
-    for what, name in names.items():
-        if name is not None:
-            check_name(what, name)

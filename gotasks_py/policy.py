@@ -135,7 +135,7 @@ class TaskPolicy:
             msg = "give run_at or delay, not both"
             raise ConfigurationError(msg)
         if self.run_at is not None:
-            _check_moment("run_at", self.run_at)
+            check_moment("run_at", self.run_at)
         if self.delay is not None:
             check_duration("delay", self.delay, minimum=timedelta(0))
         _check_attempts(self.max_attempts)
@@ -256,6 +256,17 @@ def check_name(what: str, name: object) -> None:
         raise ConfigurationError(msg)
 
 
+def check_names(**names: str | None) -> None:
+    """Refuse what is neither a name nor ``None``.
+
+    Raises:
+        ConfigurationError: naming what is wrong.
+    """
+    for what, name in names.items():
+        if name is not None:
+            check_name(what, name)
+
+
 def check_duration(
     what: str, value: object, *, minimum: timedelta, maximum: timedelta | None = None
 ) -> None:
@@ -343,7 +354,12 @@ def _check_exceptions(what: str, kinds: Sequence[object]) -> None:
             raise ConfigurationError(msg)
 
 
-def _check_moment(what: str, value: object) -> None:
+def check_moment(what: str, value: object) -> None:
+    """Refuse what is not a datetime with a time zone.
+
+    Raises:
+        ConfigurationError: otherwise.
+    """
     if not isinstance(value, datetime):
         msg = f"{what} must be an aware datetime, not {value!r}"
         raise ConfigurationError(msg)
@@ -365,7 +381,7 @@ def _check_retry_until(value: datetime | timedelta | None) -> None:
     if isinstance(value, timedelta):
         check_duration("retry_until", value, minimum=timedelta(0))
     elif value is not None:
-        _check_moment("retry_until", value)
+        check_moment("retry_until", value)
 
 
 def _check_tags(tags: Sequence[str]) -> None:

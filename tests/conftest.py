@@ -63,6 +63,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     database = client["gotasks_tests"]
     database.drop_collection(name)
     database.drop_collection(f"{name}_queues")
+    database.drop_collection(f"{name}_metrics")
 
 
 @pytest.fixture(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+import anyio
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 from pymongo.collection import Collection
@@ -59,6 +60,8 @@ class Hand(Protocol):
 
     def pass_time(self, span: timedelta) -> None: ...
 
+    async def until_purged(self) -> None: ...
+
 
 class ManualClock:
     """A clock that stands still until it is moved."""
@@ -94,6 +97,9 @@ class MemHand:
     def pass_time(self, span: timedelta) -> None:
         self._clock.advance(span)
 
+    async def until_purged(self) -> None:
+        """Do nothing: memory is purged whenever it is used."""
+
 
 class MongoHand:
     """Reaches into the collection over a connection of its own."""
@@ -115,6 +121,13 @@ class MongoHand:
             self.collection.update_many({path: {"$type": "date"}}, [{"$set": {path: earlier}}])
         # Where the last claims were has moved as well.
         self._low_water._lanes.clear()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+    async def until_purged(self) -> None:
+        """Wait until the TTL monitor, which the test server runs every second, was there."""
+        metrics = self.collection.database[f"{self.collection.name}_metrics"]
+        expired = {"$expr": {"$lte": ["$expires_at", "$$NOW"]}, "expires_at": {"$exists": True}}
+        while metrics.count_documents(expired):
+            await anyio.sleep(0.1)
 
 
 def raw_collection(client: MongoClient[dict[str, Any]], namespace: str) -> RawCollection:
@@ -184,6 +197,10 @@ class Lab:
 
     def pass_time(self, span: timedelta) -> None:
         self.hand.pass_time(span)
+
+    async def until_purged(self) -> None:
+        """Wait until metrics that have expired are gone."""
+        await self.hand.until_purged()
 
 
 def a_claim(

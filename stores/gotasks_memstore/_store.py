@@ -15,6 +15,7 @@ from typing import Final
 from gotasks_memstore._changes import Changes
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
+from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.errors import (
     ConfigurationError,
@@ -31,7 +32,10 @@ from gotasks_py.lifecycle import (
     is_claimable,
     reaped,
 )
-from gotasks_py.policy import QueuePolicy
+from gotasks_py.metering import HOUR, Metering, Report
+from gotasks_py.metrics import Metrics, period
+from gotasks_py.nodes import Leadership, Node
+from gotasks_py.policy import QueuePolicy, check_names
 from gotasks_py.store import (
     ClaimRequest,
     Renewal,
@@ -60,6 +64,7 @@ class MemStore:
         self._changes = Changes()
         self._documents = Documents(self._changes.document_changed)
         self._queues: dict[str, dict[str, object]] = {}
+        self._metrics = MetricsDocuments()
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
 
@@ -229,6 +234,31 @@ class MemStore:
         for task in sorted(dead, key=lambda task: task.finished_at or EPOCH):
             yield task.id
 
+    async def report(self, report: Report) -> None:
+        with self._lock:
+            self._metrics.apply(report, self._clock.now())
+
+    async def metrics(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        since: datetime | timedelta = HOUR,
+        until: datetime | None = None,
+    ) -> Metrics:
+        check_names(queue=queue, type=type)
+        start, end = period(self._clock.now(), since, until)
+        with self._lock:
+            return self._metrics.read(queue, type, start, end)
+
+    async def nodes(self) -> Sequence[Node]:
+        with self._lock:
+            return self._metrics.nodes(self._clock.now())
+
+    async def leader(self, duty: str) -> Leadership | None:
+        with self._lock:
+            return self._metrics.leader(duty, self._clock.now())
+
     def _settle(self, ref: LeaseRef, patch: Patch, each: object = None) -> bool:
         document = self._documents.get(ref.id)
         if document is None:
@@ -344,3 +374,4 @@ def _fits(document: TaskDocument, patch: Patch) -> bool:
 
 _: type[Store] = MemStore
 _watching: type[Watching] = MemStore
+_metering: type[Metering] = MemStore

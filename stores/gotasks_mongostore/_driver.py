@@ -55,12 +55,14 @@ class Collections:
     database: AsyncDatabase[Document]
     tasks: AsyncCollection[Document]
     queues: AsyncCollection[Document]
+    metrics: AsyncCollection[Document]
     patience_seconds: float
     """How long the client may look for a server, as its URI or its maker said."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     is_open: bool = False
     """Whether the server was checked and the indexes are there."""
     has_transactions: bool = False
+    has_metrics_indexes: bool = False
     finding: anyio.Lock = field(default_factory=anyio.Lock)
     being_claimed: list[Sequence[TaskId]] = field(default_factory=list[Sequence[TaskId]])
     """What each claim of many has found and not taken yet."""
@@ -131,11 +133,11 @@ class Connection:
             database = client.get_database(
                 self._database, _CODEC, ReadPreference.PRIMARY, _MAJORITY_WRITES, _MAJORITY_READS
             )
-            queues = database[f"{self._namespace}_queues"]
         return Collections(
             database,
             database[self._namespace],
-            queues,
+            database[f"{self._namespace}_queues"],
+            database[f"{self._namespace}_metrics"],
             patience_seconds=client.options.server_selection_timeout,
         )
 

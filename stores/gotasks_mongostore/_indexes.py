@@ -1,9 +1,9 @@
-"""The indexes of the task collection, each with the query that it serves."""
+"""The indexes of the task collection, each with the query that it serves; and making indexes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -58,7 +58,9 @@ _COMPARED: Final = ("unique", "expireAfterSeconds", "partialFilterExpression")
 
 
 async def ensure_indexes(
-    database: AsyncDatabase[dict[str, object]], collection: AsyncCollection[dict[str, object]]
+    database: AsyncDatabase[dict[str, object]],
+    collection: AsyncCollection[dict[str, object]],
+    indexes: Sequence[Index] = INDEXES,
 ) -> None:
     """Make the indexes that are missing. Safe to run on many processes at once.
 
@@ -66,7 +68,7 @@ async def ensure_indexes(
         ConfigurationError: an index of that name exists and means something else.
     """
     existing = await collection.index_information()
-    for index in INDEXES:
+    for index in indexes:
         found = existing.get(index.name)
         if found is None:
             await _create(collection, index)

@@ -14,7 +14,7 @@ from bson.errors import InvalidId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from gotasks_mongostore import _batches, _inserts, _registry, _renewal, _watch
+from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._driver import Client, Collections, Connection, Document
@@ -34,7 +34,10 @@ from gotasks_py.errors import (
 )
 from gotasks_py.feed import Feed
 from gotasks_py.lifecycle import Patch, claimed, reaped
-from gotasks_py.policy import QueuePolicy, check_duration, check_name
+from gotasks_py.metering import HOUR, Metering, Report
+from gotasks_py.metrics import Metrics, period
+from gotasks_py.nodes import Leadership, Node
+from gotasks_py.policy import QueuePolicy, check_duration, check_name, check_names
 from gotasks_py.store import (
     ClaimRequest,
     Renewal,
@@ -65,7 +68,8 @@ class MongoStore:
     ended Motor's life on 14 May 2026; prefer PyMongo's) or a URI. A store made from a URI
     may be used from several event loops and after a fork; one made from a client belongs
     to the loop and process that the client is first used in. Tasks live in the collection
-    ``namespace``, queue policies in ``{namespace}_queues``. Majority read and write
+    ``namespace``, queue policies in ``{namespace}_queues``, metrics and the registry of
+    managers in ``{namespace}_metrics``. Majority read and write
     concern and primary reads are pinned, whatever the URI says.
 
     ``operation_timeout`` bounds each operation, retries included; default 20 s.
@@ -341,6 +345,37 @@ class MongoStore:
             ):
                 yield document["_id"]
 
+    async def report(self, report: Report) -> None:
+        if report.is_empty:
+            return
+        await self.open()
+        with self._operation("write metrics") as here:
+            await _metrics.write(await _metrics.opened(here), report)
+
+    async def metrics(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        since: datetime | timedelta = HOUR,
+        until: datetime | None = None,
+    ) -> Metrics:
+        check_names(queue=queue, type=type)
+        await self.open()
+        start, end = period(self._server_clock.now(), since, until)
+        with self._operation("read metrics") as here:
+            return await _metrics.read(await _metrics.opened(here), queue, type, start, end)
+
+    async def nodes(self) -> Sequence[Node]:
+        await self.open()
+        with self._operation("list the managers") as here:
+            return await _metrics.nodes(await _metrics.opened(here))
+
+    async def leader(self, duty: str) -> Leadership | None:
+        await self.open()
+        with self._operation("ask who leads") as here:
+            return await _metrics.leader(here.metrics, duty)
+
     async def _open(self) -> None:
         hello = await self._hello()
         with self._operation("ensure the indexes") as here:
@@ -456,3 +491,4 @@ def _checked(hello: Mapping[str, object]) -> bool:
 
 _: type[Store] = MongoStore
 _watching: type[Watching] = MongoStore
+_metering: type[Metering] = MongoStore

@@ -1,0 +1,89 @@
+"""What a store may offer beside: to keep metrics, and to know which managers are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, runtime_checkable
+
+from gotasks_py.metrics import Metrics, MetricsDocument
+from gotasks_py.nodes import Candidacy, Leadership, Node
+
+HOUR: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A manager says that it is there, and for how long to take its word; zero: it leaves."""
+
+    node: Node
+    good_for: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that one manager has to tell, in one write.
+
+    ``counters`` take the place of what the same manager wrote of the same window, unless
+    that is of a higher version: whatever is sent twice, or arrives late, changes nothing.
+    ``gauges`` count only where a window has none yet.
+    """
+
+    counters: Sequence[MetricsDocument] = ()
+    gauges: Sequence[MetricsDocument] = ()
+    beat: Beat | None = None
+    candidacy: Candidacy | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.counters or self.gauges or self.beat or self.candidacy)
+
+
+@runtime_checkable
+class Metering(Protocol):
+    """Keeps metrics and the registry of managers."""
+
+    async def report(self, report: Report) -> None:
+        """Write everything in a report, in one write that may be repeated.
+
+        Raises:
+            StoreError: the database refused, or did not answer.
+        """
+        ...
+
+    async def metrics(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        since: datetime | timedelta = HOUR,
+        until: datetime | None = None,
+    ) -> Metrics:
+        """Read the windows that began in a period, summed across managers.
+
+        ``since`` is a time, or a span that ends at ``until``; default one hour. ``until`` is
+        left out of the period; default now.
+
+        Raises:
+            ConfigurationError: a time without a zone, or a name that cannot be one.
+            StoreError: the database refused, or did not answer.
+        """
+        ...
+
+    async def nodes(self) -> Sequence[Node]:
+        """List the managers that are there, by the store's clock, in order of their ids.
+
+        Raises:
+            StoreError: the database refused, or did not answer.
+        """
+        ...
+
+    async def leader(self, duty: str) -> Leadership | None:
+        """Tell who leads a duty; ``None``: nobody does.
+
+        Raises:
+            StoreError: the database refused, or did not answer.
+        """
+        ...

@@ -1,0 +1,98 @@
+"""Metrics, managers and leaders in memory, with the semantics of the MongoDB store."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TypeAlias
+
+from gotasks_py.metering import Beat, Report
+from gotasks_py.metrics import Metrics, MetricsDocument, Summing
+from gotasks_py.nodes import Candidacy, Leadership, Node
+
+_Key: TypeAlias = tuple[tuple[str, object], ...]
+
+
+class MetricsDocuments:
+    """The documents of the collection ``{namespace}_metrics``. The caller holds the lock."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[_Key, MetricsDocument] = {}
+
+    def apply(self, report: Report, now: datetime) -> None:
+        """Write all of a report."""
+        self._purge(now)
+        for document in report.counters:
+            before = self._by_key.get(_key(document))
+            if before is None or before["version"] < document["version"]:
+                self._put(document)
+        for document in report.gauges:
+            if _key(document) not in self._by_key:
+                self._put(document)
+        if report.beat is not None:
+            self._beat(report.beat, now)
+        if report.candidacy is not None:
+            self._elect(report.candidacy, now)
+
+    def read(
+        self, queue: str | None, type: str | None, since: datetime, until: datetime
+    ) -> Metrics:
+        """Sum the windows that began in a period."""
+        summing = Summing(type=type)
+        for document in self._of("counters", "gauges"):
+            is_in = since <= document["window_start"] < until
+            if is_in and queue in {None, document["queue"]}:
+                summing.add(document)
+        return summing.metrics(since, until)
+
+    def nodes(self, now: datetime) -> list[Node]:
+        """List the managers that are there."""
+        self._purge(now)
+        found = [Node.from_document(document) for document in self._of("node")]
+        return sorted(found, key=lambda node: node.id)
+
+    def leader(self, duty: str, now: datetime) -> Leadership | None:
+        """Tell who leads."""
+        found = self._by_key.get(_key({"_id": {"kind": "leader", "duty": duty}}))
+        if found is None or found["until"] <= now:
+            return None
+        return Leadership.from_document(found)
+
+    def _beat(self, beat: Beat, now: datetime) -> None:
+        times = {"beat_at": now, "expires_at": now + beat.good_for}
+        self._put({**beat.node.to_document(), **times})
+
+    def _elect(self, candidacy: Candidacy, now: datetime) -> None:
+        identity = {"kind": "leader", "duty": candidacy.duty}
+        before = self._by_key.get(_key({"_id": identity}), {"term": 0, "node": None, "until": now})
+        is_ours = before["node"] == candidacy.node
+        if is_ours or before["until"] <= now:
+            self._put(
+                {
+                    "_id": identity,
+                    **identity,
+                    "node": candidacy.node,
+                    "term": before["term"] + (not is_ours),
+                    "until": now + candidacy.lease,
+                }
+            )
+
+    def _of(self, *kinds: str) -> Iterator[MetricsDocument]:
+        return (each for each in self._by_key.values() if each["kind"] in kinds)
+
+    def _put(self, document: MetricsDocument) -> None:
+        self._by_key[_key(document)] = copy.deepcopy(document)
+
+    def _purge(self, now: datetime) -> None:
+        expired = [
+            key
+            for key, document in self._by_key.items()
+            if (expires_at := document.get("expires_at")) is not None and expires_at <= now
+        ]
+        for key in expired:
+            del self._by_key[key]
+
+
+def _key(document: Mapping[str, MetricsDocument]) -> _Key:
+    return tuple(sorted(document["_id"].items()))
