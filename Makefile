@@ -11,7 +11,7 @@ DEMO := .venv/demo.stamp
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test coverage check format bench bench-peers build clean
+.PHONY: help setup demo test coverage check format bench bench-peers chaos chaos-smoke build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ bench: $(DEV) ## Run the benchmarks
 
 bench-peers: $(DEV) ## Compare with other libraries, on servers of its own
 	$(BIN)/python -m bench.peers $(ARGS)
+
+chaos: $(DEV) ## Kill, freeze and cut off real processes, then audit (ARGS='--profile …')
+	$(BIN)/python -m gotasks_chaos $(ARGS)
+
+chaos-smoke: $(DEV) ## A minute of it, in both modes
+	$(BIN)/python -m gotasks_chaos --profile smoke --duration 20s --seed 1
 
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	$(BIN)/python -m build --no-isolation

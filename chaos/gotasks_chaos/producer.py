@@ -1,0 +1,156 @@
+"""A producer process: it notes what it asks for before it asks, and what it was told after."""
+
+from __future__ import annotations
+
+import random
+import signal
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from gotasks_chaos.ledger import Ledger
+from gotasks_chaos.work import THREADED, TIMEOUT_SECONDS, WORK, Job, Receipt, Setting, queue_policy
+from gotasks_py import DuplicateTaskError, Manager, TaskPolicy, TaskType
+from gotasks_py.errors import GotasksError, StoreUnavailableError
+
+KEYS: Final = tuple(f"key-{number}" for number in range(10))
+_AT_ONCE: Final = 16
+"""How many enqueues may wait for an answer: an outage is to catch several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a producer asks for."""
+
+    job: Job
+    policy: TaskPolicy
+    type: TaskType[Job, Receipt] = WORK
+
+
+async def produce(setting: Setting) -> None:
+    """Ask for work at a steady rate until SIGTERM, then wait for the answers."""
+    ledger = Ledger(Path(setting.ledger))
+    store = await setting.store()
+    manager = Manager(store, queues=[queue_policy()])
+    chance = random.Random(f"{setting.seed}/{setting.name}")
+    limit = anyio.Semaphore(_AT_ONCE)
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as enqueues:
+            ticking = anyio.CancelScope()
+
+            async def stop() -> None:
+                await anext(signals)
+                ticking.cancel()
+
+            enqueues.start_soon(stop)
+            with ticking:
+                while True:
+                    await limit.acquire()
+                    wish = a_wish(chance)
+                    enqueues.start_soon(_ask, manager, ledger, wish, limit.release)
+                    await anyio.sleep(chance.uniform(0.5, 1.5) / setting.rate)
+    await store.aclose()
+    ledger.write("left")
+    ledger.close()
+
+
+def a_wish(chance: random.Random) -> Wish:
+    """Think of a job: most are quick, and one in so many is of each other kind."""
+    ref = uuid.UUID(int=chance.getrandbits(128)).hex
+    kinds = list(_KINDS)
+    (make,) = chance.choices(kinds, [_KINDS[each] for each in kinds])
+    return make(ref, chance)
+
+
+async def _ask(manager: Manager, ledger: Ledger, wish: Wish, release: Callable[[], None]) -> None:
+    policy = wish.policy
+    delay = 0.0 if policy.delay is None else policy.delay.total_seconds()
+    ledger.write(
+        "ask",
+        ref=wish.job.ref,
+        key=policy.unique_key,
+        delay=delay,
+        once=policy.max_attempts == 1,
+    )
+    answered = partial(ledger.write, ref=wish.job.ref)
+    try:
+        handle = await manager.enqueue(wish.type, wish.job, policy)
+    except StoreUnavailableError as error:
+        answered("unclear", task=str(error.task_id) if error.task_id else None, why=str(error))
+    except DuplicateTaskError:
+        answered("duplicate")
+    except GotasksError as error:
+        answered("refused", why=f"{type(error).__name__}: {error}")
+    else:
+        answered("ack", task=str(handle.id))
+    finally:
+        release()
+
+
+def _quick(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, seconds=chance.uniform(0.005, 0.04)), TaskPolicy())
+
+
+def _slow(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, seconds=chance.uniform(0.2, 1.0)), TaskPolicy())
+
+
+def _once(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, seconds=chance.uniform(0.005, 0.04)), TaskPolicy(max_attempts=1))
+
+
+def _keyed(ref: str, chance: random.Random) -> Wish:
+    job = Job(ref=ref, seconds=chance.uniform(0.01, 0.2))
+    return Wish(job, TaskPolicy(unique_key=chance.choice(KEYS)))
+
+
+def _delayed(ref: str, chance: random.Random) -> Wish:
+    delay = timedelta(seconds=chance.uniform(0.1, 4.0))
+    return Wish(Job(ref=ref, seconds=0.01), TaskPolicy(delay=delay))
+
+
+def _failing(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, seconds=0.01, failures=chance.randint(1, 2)), TaskPolicy())
+
+
+def _doomed(ref: str, chance: random.Random) -> Wish:
+    attempts = chance.randint(1, 2)
+    return Wish(Job(ref=ref, seconds=0.01, failures=attempts), TaskPolicy(max_attempts=attempts))
+
+
+def _hanging(ref: str, _chance: random.Random) -> Wish:
+    timeout = timedelta(seconds=TIMEOUT_SECONDS / 6)
+    return Wish(Job(ref=ref, hangs=1), TaskPolicy(timeout=timeout))
+
+
+def _blocking(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, blocking=chance.uniform(0.05, 0.5)), TaskPolicy())
+
+
+def _threaded(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, seconds=chance.uniform(0.01, 0.3)), TaskPolicy(), THREADED)
+
+
+def _huge(ref: str, chance: random.Random) -> Wish:
+    return Wish(Job(ref=ref, size=chance.randint(100_000, 1_000_000)), TaskPolicy())
+
+
+_KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
+    _quick: 58,
+    _once: 12,
+    _keyed: 10,
+    _delayed: 6,
+    _slow: 4,
+    _failing: 3,
+    _doomed: 2,
+    _threaded: 3,
+    _hanging: 0.5,
+    _blocking: 0.5,
+    _huge: 1,
+}

@@ -1,0 +1,108 @@
+"""What a run tells: to people as text, to machines as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gotasks_chaos import plan
+from gotasks_chaos.evidence import Evidence
+from gotasks_chaos.invariants import INVARIANTS, Finding, Invariant
+from gotasks_chaos.run import Outcome
+
+_SHOWN: Final = 5
+"""How many violations of one invariant are printed; the JSON has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """An invariant and what its check found."""
+
+    invariant: Invariant
+    finding: Finding
+
+
+def audit(evidence: Evidence) -> list[Audited]:
+    """Check every invariant."""
+    return [Audited(each, each.check(evidence)) for each in INVARIANTS]
+
+
+def duplicates(evidence: Evidence) -> tuple[int, int]:
+    """Count the retryable tasks, and those whose handler returned more than once."""
+    retryable = [task for task in evidence.stored if task.max_attempts > 1]
+    doubled = sum(
+        sum(run.how == "returned" for run in evidence.by_task.get(task.id, ())) > 1
+        for task in retryable
+    )
+    return len(retryable), doubled
+
+
+def to_document(outcome: Outcome, audited: Sequence[Audited]) -> dict[str, Any]:
+    """Say everything about a run as plain data; ``--replay`` reads it."""
+    request, evidence = outcome.request, outcome.evidence
+    return {
+        "profile": request.profile.name,
+        "mode": request.mode,
+        "seed": request.seed,
+        "duration": request.duration,
+        "plan": plan.to_document(request.plan),
+        "versions": outcome.versions,
+        "counts": dict(counts(evidence)),
+        "drained_after": round(outcome.drained_after, 2),
+        "invariants": [
+            {
+                "number": each.invariant.number,
+                "promise": each.invariant.promise,
+                "examined": each.finding.examined,
+                "violations": each.finding.violations,
+            }
+            for each in audited
+        ],
+    }
+
+
+def counts(evidence: Evidence) -> Iterator[tuple[str, int]]:
+    """Count what happened."""
+    yield "asked", len(evidence.asked)
+    yield from sorted(Counter(each.answer for each in evidence.asked).items())
+    yield "stored", len(evidence.stored)
+    yield from sorted(Counter(each.status for each in evidence.stored).items())
+    yield "executions", len(evidence.executions)
+    yield from sorted(Counter(f"executions_{each.how}" for each in evidence.executions).items())
+    yield (
+        "lease_expired",
+        sum(kind == "lease_expired" for each in evidence.stored for _, kind, _ in each.errors),
+    )
+    yield "interruptions", sum(each.interruptions for each in evidence.stored)
+    retryable, doubled = duplicates(evidence)
+    yield "retryable", retryable
+    yield "duplicates", doubled
+    yield from sorted(Counter(str(each.facts["kind"]) for each in evidence.noted("fault")).items())
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """Say the same to people."""
+    facts = document["counts"]
+    rate = 100 * facts["duplicates"] / max(1, facts["retryable"])
+    head = (
+        f"{document['profile']}, {document['mode']} mode, seed {document['seed']}, "
+        f"{document['duration']:g} s"
+    )
+    lines = [
+        head,
+        "  " + ", ".join(f"{name} {value}" for name, value in facts.items()),
+        (
+            f"  duplicates of retryable tasks {rate:.2f} %, at rest after "
+            f"{document['drained_after']:.1f} s"
+        ),
+    ]
+    for each in document["invariants"]:
+        wrong = each["violations"]
+        verdict = f"{len(wrong)} VIOLATIONS" if wrong else "holds"
+        lines.append(
+            f"  {each['number']:>2} {verdict}, {each['examined']} examined: {each['promise']}"
+        )
+        lines += [f"       {message}" for message in wrong[:_SHOWN]]
+    return "\n".join(lines)

@@ -1,0 +1,88 @@
+"""What producers ask for and workers do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from pydantic import BaseModel
+
+from gotasks_mongostore import MongoStore
+from gotasks_py import Fixed, PipelineMode, QueuePolicy, TaskType
+
+QUEUE: Final = "chaos"
+MAX_ATTEMPTS: Final = 20
+"""Enough that no task dies of storms alone: those that must die say so."""
+BACKOFF_SECONDS: Final = 0.5
+TIMEOUT_SECONDS: Final = 3.0
+
+
+class Job(BaseModel):
+    """One piece of work.
+
+    ``ref`` is the producer's own name for it. It takes ``seconds``, of which it blocks its
+    thread for ``blocking``; its first ``failures`` attempts raise, and its first ``hangs``
+    attempts wait until they are stopped. ``size`` is that of its result, in bytes.
+    """
+
+    ref: str
+    seconds: float = 0.0
+    blocking: float = 0.0
+    failures: int = 0
+    hangs: int = 0
+    size: int = 0
+
+
+class Receipt(BaseModel):
+    """What a job returns: which attempt made it, by the token of its lease."""
+
+    token: str
+    filler: str = ""
+
+
+WORK: Final = TaskType(QUEUE, "work", Job, Receipt)
+THREADED: Final = TaskType(QUEUE, "threaded", Job, Receipt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every process of a run is told; plain data, for it travels as JSON."""
+
+    name: str
+    ledger: str
+    uri: str
+    database: str
+    namespace: str
+    seed: int
+    mode: str
+    slots: int
+    rate: float
+    lease: float
+    queue_lease: float
+    reap_interval: float
+    grace: float
+
+    @property
+    def pipeline(self) -> PipelineMode | None:
+        """The mode as a manager takes it."""
+        if self.mode == "single":
+            return None
+        # Small batches: the faults are to hit full buffers, not to empty them.
+        return PipelineMode(
+            batch=50,
+            buffer=100,
+            queue_lease=timedelta(seconds=self.queue_lease),
+            lookahead=timedelta(seconds=min(0.25, self.queue_lease)),
+        )
+
+    async def store(self) -> MongoStore:
+        """Open the store."""
+        return await MongoStore.connect(self.uri, database=self.database, namespace=self.namespace)
+
+
+def queue_policy() -> QueuePolicy:
+    """Tell the policy of the one queue."""
+    return QueuePolicy(
+        QUEUE, max_attempts=MAX_ATTEMPTS, backoff=Fixed(timedelta(seconds=BACKOFF_SECONDS))
+    )

@@ -1,0 +1,234 @@
+"""The auditor finds every violation that is planted, and none where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gotasks_chaos.evidence import Asked, Evidence, Execution, Process, Stored
+from gotasks_chaos.invariants import INVARIANTS
+from gotasks_chaos.ledger import Line
+
+WALL = 1_000.0  # the server's clock reads this when the monotonic one reads zero
+
+
+def asked(ref: str = "r", **facts: Any) -> Asked:
+    given: dict[str, Any] = {"at": 1.0, "answer": "ack", "answered_at": 1.1, "task": f"task-{ref}"}
+    return Asked(ref=ref, **given | facts)
+
+
+def ran(ref: str = "r", **facts: Any) -> Execution:
+    given: dict[str, Any] = {
+        "token": "t1",
+        "attempt": 1,
+        "type": "work",
+        "process": "worker",
+        "began": 2.0,
+        "ended": 2.5,
+        "how": "returned",
+        "run_at": WALL + 1,
+        "claimed_at": WALL + 1.9,
+    }
+    return Execution(task=f"task-{ref}", **given | facts)
+
+
+def stored(ref: str = "r", **facts: Any) -> Stored:
+    given: dict[str, Any] = {
+        "settle_token": "t1/done",
+        "result_token": "t1",
+        "run_at": WALL + 1,
+        "started_at": WALL + 1.9,
+        "finished_at": WALL + 2.6,
+    }
+    return Stored(id=f"task-{ref}", ref=ref, **given | facts)
+
+
+def evidence(
+    asks: Sequence[Asked] = (asked(),),
+    runs: Sequence[Execution] = (ran(),),
+    tasks: Sequence[Stored] = (stored(),),
+    **facts: Any,
+) -> Evidence:
+    worker = Process(name="worker", began=0.0, ended=9.0, code=0, health=[])
+    given: dict[str, Any] = {"processes": [worker], "offset": WALL}
+    return Evidence(asked=asks, executions=runs, stored=tasks, **given | facts)
+
+
+def dead(ref: str = "r", **facts: Any) -> Stored:
+    given: dict[str, Any] = {
+        "status": "dead",
+        "settle_token": "t1/dead",
+        "result_token": None,
+        "errors": [(1, "ValueError", "worker")],
+    }
+    return stored(ref, **given | facts)
+
+
+KEYED = [asked("a", key="k"), asked("b", key="k", at=1.2, answered_at=1.3)]
+TWICE: dict[str, Any] = {"attempts": 2, "errors": [(1, "lease_expired", "worker")]}
+SECOND = stored(settle_token="t2/done", result_token="t2", **TWICE)
+OTHER: dict[str, Any] = {"attempt": 2, "token": "t2", "process": "other"}
+FROZEN = Process(name="worker", began=0.0, ended=9.0, code=0, gaps=[(2.2, 5.8)], health=[])
+
+PLANTED: list[tuple[int, str, Evidence]] = [
+    (1, "acknowledged and is gone", evidence(tasks=[])),
+    (1, "still pending", evidence(tasks=[stored(status="pending")])),
+    (1, "exists 2 times", evidence([asked(answer="unclear")], tasks=[stored(), stored()])),
+    (1, "answered with duplicate", evidence([asked(answer="duplicate", task=None)])),
+    (1, "was refused: why", evidence([asked(answer="refused", why="why")], [], [])),
+    (1, "no producer asked", evidence([])),
+    (
+        2,
+        "started 2 times",
+        evidence(runs=[ran(), ran(token="t2", began=3.0)], tasks=[stored(max_attempts=1)]),
+    ),
+    (
+        2,
+        "never started",
+        evidence(runs=[], tasks=[dead(max_attempts=1)], is_graceful=True),
+    ),
+    (3, "counts 1 attempts", evidence(runs=[ran(), ran(token="t2", began=3.0)])),
+    (3, "3 attempts of 2", evidence(tasks=[stored(attempts=3, max_attempts=2)])),
+    (4, "the ledger knows nothing", evidence(runs=[])),
+    (4, "which raised", evidence(runs=[ran(how="raised")])),
+    (4, "its result is of t0", evidence(tasks=[stored(result_token="t0")])),
+    (5, "started 2 times", evidence(runs=[ran(), ran(began=3.0)])),
+    (
+        6,
+        "while both lived",
+        evidence(runs=[ran(ended=6.0), ran(**OTHER, began=3.0, ended=6.0)], tasks=[SECOND]),
+    ),
+    (
+        6,
+        "had taken it over",
+        evidence(runs=[ran(), ran(**OTHER, began=3.0, claimed_at=WALL + 3)]),
+    ),
+    (
+        6,
+        "for 1.000 s while both lived",
+        evidence(
+            runs=[ran(ended=6.8), ran(**OTHER, began=3.0, ended=7.0)],
+            tasks=[SECOND],
+            processes=[FROZEN],
+        ),
+    ),
+    (7, "both held 'k', for 1.300 s", evidence(KEYED, [], [stored("a"), stored("b")])),
+    (
+        7,
+        "both held 'k'",
+        evidence(KEYED, [], [stored("a", finished_at=None), stored("b", finished_at=None)]),
+    ),
+    (8, "was started", evidence(runs=[ran(run_at=WALL + 2.1)])),
+    (8, "by the server's clock", evidence(tasks=[stored(run_at=WALL + 1.901)])),
+    (8, "before the delay", evidence([asked(delay=5.0)])),
+    (10, "waited 9.0 s", evidence(notes=[Line(1.0, "overdue", {"what": "t", "seconds": 9.0})])),
+    (
+        10,
+        "key 'k' is stuck",
+        evidence(notes=[Line(1.0, "probe", {"key": "k", "ok": False, "why": "taken"})]),
+    ),
+    (10, "did not end", evidence(processes=[Process(name="worker", began=0.0)])),
+    (
+        10,
+        "by itself with code 1",
+        evidence(processes=[Process(name="worker", began=0.0, ended=1.0, code=1)]),
+    ),
+    (
+        10,
+        "complains in the end: loop x crashed",
+        evidence(
+            processes=[
+                Process(name="worker", began=0.0, ended=1.0, code=0, health=["loop x crashed"])
+            ]
+        ),
+    ),
+    (11, "failed 1 attempts and explains 0", evidence(tasks=[dead(errors=[])])),
+    (11, "failed 1 attempts and explains 0", evidence(tasks=[stored(attempts=2)])),
+    (
+        11,
+        "several outcomes of attempt 1",
+        evidence(tasks=[dead(errors=[(1, "lease_expired", "a"), (1, "ValueError", "a")])]),
+    ),
+]
+
+SOUND: list[tuple[str, Evidence]] = [
+    ("nothing happened", evidence([], [], [])),
+    ("a task was done", evidence()),
+    ("an unclear one exists", evidence([asked(answer="unclear", task=None)])),
+    ("an unclear one does not", evidence([asked(answer="unclear", task=None)], [], [])),
+    ("a duplicate was refused", evidence([asked(answer="duplicate", task=None)], [], [])),
+    (
+        "a lapse was taken over",
+        evidence(runs=[ran(how="died"), ran(**OTHER, began=3.0, ended=4.0)], tasks=[SECOND]),
+    ),
+    (
+        "a zombie was frozen",
+        evidence(
+            runs=[ran(ended=6.0), ran(**OTHER, began=3.0, ended=7.0, claimed_at=WALL + 3)],
+            tasks=[SECOND],
+            processes=[FROZEN],
+        ),
+    ),
+    (
+        "a thread could not be stopped",
+        evidence(
+            runs=[
+                ran(ended=6.0, type="threaded"),
+                ran(**OTHER, began=3.0, ended=7.0, claimed_at=WALL + 3),
+            ],
+            tasks=[SECOND],
+        ),
+    ),
+    (
+        "an interruption counts no attempt",
+        evidence(
+            runs=[ran(how="stopped"), ran(token="t2", began=3.0, ended=4.0, claimed_at=WALL + 3)],
+            tasks=[replace(SECOND, attempts=1, interruptions=1, errors=[])],
+        ),
+    ),
+    (
+        "a key was passed on",
+        evidence(
+            [asked("a", key="k"), asked("b", key="k", at=2.6, answered_at=2.7)],
+            [],
+            [dead(ref="a"), dead(ref="b", finished_at=WALL + 9)],
+        ),
+    ),
+    ("old errors were dropped", evidence(tasks=[stored(attempts=2, errors_dropped=1)])),
+    (
+        "a killed process is no complaint",
+        evidence(
+            processes=[
+                Process(name="worker", began=0.0, ended=9.0, code=-9, was_killed=True, health=["x"])
+            ]
+        ),
+    ),
+]
+
+
+def found_in(evidence: Evidence) -> dict[int, list[str]]:
+    findings = {each.number: each.check(evidence).violations for each in INVARIANTS}
+    return {number: violations for number, violations in findings.items() if violations}
+
+
+@pytest.mark.parametrize(("number", "message", "planted"), PLANTED)
+def test_a_planted_violation_is_found(number: int, message: str, planted: Evidence) -> None:
+    assert any(message in each for each in found_in(planted)[number])
+
+
+@pytest.mark.parametrize(("what", "sound"), SOUND)
+def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
+    assert not found_in(sound), what
+
+
+def test_every_invariant_has_a_planted_violation() -> None:
+    assert {number for number, _, _ in PLANTED} == {each.number for each in INVARIANTS}
+
+
+def test_checks_count_what_they_look_at() -> None:
+    counts = {each.number: each.check(evidence()).examined for each in INVARIANTS}
+
+    assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 10: 1, 11: 0}
