@@ -12,12 +12,13 @@ from anyio.lowlevel import EventLoopToken, current_token
 
 from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._recorded import RecordedQueues
+from gotasks_py.checks import check_name
 from gotasks_py.enqueue import Enqueue, Producer
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller
-from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name
+from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy
 from gotasks_py.store import Session, Store
 from gotasks_py.sync import SyncManager
 from gotasks_py.task import Task, TaskId

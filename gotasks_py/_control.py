@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 from gotasks_py._running import Returned, Running, StopReason
+from gotasks_py.checks import check_lease
 from gotasks_py.codec import codec_for
 from gotasks_py.errors import LeaseLostError
 from gotasks_py.lifecycle import Patch, completed, extended, progressed
-from gotasks_py.policy import check_lease
 from gotasks_py.store import Session, Store
 from gotasks_py.task import Lease
 

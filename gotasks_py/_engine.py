@@ -29,20 +29,14 @@ from gotasks_py._supervisor import LoopState, Supervisor
 from gotasks_py._surveying import Surveyor
 from gotasks_py._wakeup import Hub, hub_of
 from gotasks_py._worker import Worker
+from gotasks_py.checks import LONGEST, check_count, check_duration, check_lease, check_name
 from gotasks_py.errors import ConfigurationError, StoreError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import HookCaller, Middleware
 from gotasks_py.modes import PipelineMode
-from gotasks_py.policy import (
-    LONGEST,
-    Defaults,
-    check_count,
-    check_duration,
-    check_lease,
-    check_name,
-)
+from gotasks_py.policy import Defaults
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import anyio
 
+from gotasks_py.checks import LONGEST, check_count, check_duration
 from gotasks_py.errors import StoreError
 from gotasks_py.hooks import HookCaller, TaskEvent
-from gotasks_py.policy import LONGEST, check_count, check_duration
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Final
 
 from gotasks_py import lifecycle
+from gotasks_py.checks import check_names
 from gotasks_py.errors import DuplicateTaskError, InvalidStateError, TaskNotFoundError
 from gotasks_py.hooks import HookCaller, TaskEvent
-from gotasks_py.policy import check_names
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task, TaskId
 

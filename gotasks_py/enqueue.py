@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from gotasks_py._bulk import BulkEnqueue, Chunk, Progress
+from gotasks_py.checks import check_name
 from gotasks_py.codec import Codec, Document, codec_for, codec_for_value
 from gotasks_py.errors import (
     ConfigurationError,
@@ -21,7 +22,7 @@ from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.lanes import Lanes
 from gotasks_py.lifecycle import enqueued
-from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, check_name, resolve
+from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy, resolve
 from gotasks_py.store import Session, Store, TaskDocument
 from gotasks_py.task import Task, TaskId
 

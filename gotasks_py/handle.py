@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 import anyio
 
 from gotasks_py._wakeup import waiting
+from gotasks_py.checks import seconds_of
 from gotasks_py.codec import Codec
 from gotasks_py.errors import (
     ConfigurationError,
@@ -19,7 +20,6 @@ from gotasks_py.errors import (
     TaskFailedError,
     TaskNotFoundError,
 )
-from gotasks_py.policy import seconds_of
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task, TaskId
 

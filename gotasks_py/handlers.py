@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from gotasks_py._signature import Signature, read_signature
+from gotasks_py.checks import check_name
 from gotasks_py.codec import Codec, codec_for
 from gotasks_py.context import TaskContext
 from gotasks_py.errors import HandlerError
 from gotasks_py.handle import TaskHandle
-from gotasks_py.policy import TaskPolicy, TypePolicy, check_name
+from gotasks_py.policy import TaskPolicy, TypePolicy
 from gotasks_py.store import Session
 
 P = TypeVar("P")

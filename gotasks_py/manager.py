@@ -17,20 +17,13 @@ from gotasks_py._janitor import JanitorConfig
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.backoff import Backoff, Exponential
+from gotasks_py.checks import LONGEST, check_count, check_name, seconds_of
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Hooks, Middleware
 from gotasks_py.modes import PipelineMode
-from gotasks_py.policy import (
-    LONGEST,
-    Defaults,
-    QueuePolicy,
-    TypePolicy,
-    check_count,
-    check_name,
-    seconds_of,
-)
+from gotasks_py.policy import Defaults, QueuePolicy, TypePolicy
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from gotasks_py._fields import milliseconds, text, whole
-from gotasks_py.policy import LONGEST, check_duration, check_moment
+from gotasks_py.checks import LONGEST, check_duration, check_moment
 from gotasks_py.sketch import LatencySketch
 from gotasks_py.task import EPOCH, Status
 

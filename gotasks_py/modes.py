@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from gotasks_py.checks import LONGEST, check_count, check_duration
 from gotasks_py.errors import ConfigurationError
-from gotasks_py.policy import LONGEST, check_count, check_duration
 
 _LARGEST_BATCH: Final = 10_000
 # A task that was late before it arrived would be claimed and handed back for ever.

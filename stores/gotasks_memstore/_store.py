@@ -16,6 +16,7 @@ from gotasks_memstore._changes import Changes
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_memstore._metrics import MetricsDocuments
+from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.errors import (
     ConfigurationError,
@@ -35,7 +36,7 @@ from gotasks_py.lifecycle import (
 from gotasks_py.metering import HOUR, Metering, Report
 from gotasks_py.metrics import Metrics, period
 from gotasks_py.nodes import Leadership, Node
-from gotasks_py.policy import QueuePolicy, check_names
+from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
     Renewal,

@@ -24,6 +24,7 @@ from gotasks_mongostore._low_water import Bound, Look, LowWater, by_place
 from gotasks_mongostore._reading import claimed_task
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
+from gotasks_py.checks import check_duration, check_name, check_names
 from gotasks_py.clock import Clock
 from gotasks_py.errors import (
     ConfigurationError,
@@ -37,7 +38,7 @@ from gotasks_py.lifecycle import Patch, claimed, reaped
 from gotasks_py.metering import HOUR, Metering, Report
 from gotasks_py.metrics import Metrics, period
 from gotasks_py.nodes import Leadership, Node
-from gotasks_py.policy import QueuePolicy, check_duration, check_name, check_names
+from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
     Renewal,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gotasks_py import Exponential, Fixed, Linear, QueuePolicy, Task, TaskPolicy
 from gotasks_py.backoff import to_document
-from gotasks_py.policy import Defaults, TypePolicy, attempt_policy, check_name, resolve
+from gotasks_py.checks import check_name
+from gotasks_py.policy import Defaults, TypePolicy, attempt_policy, resolve
 from gotasks_py.task import Status
 
 T = TypeVar("T")
