@@ -17,16 +17,14 @@ its last, and that attempt has yet to begin. Until it does, nothing is used up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
+from gotasks_py._patch import MAX_ERRORS, Failure, Patch, dropped, failed, lapse_appended
 from gotasks_py.expressions import (
     NOW,
     REMOVED,
-    Added,
-    Appended,
     AtLeast,
     Each,
     Equals,
@@ -37,13 +35,39 @@ from gotasks_py.expressions import (
     Later,
     Now,
     Number,
-    Overflow,
     Record,
     Sum,
     Text,
     Value,
 )
-from gotasks_py.task import LeaseRef, Status, TaskId
+from gotasks_py.task import Status, TaskId
+
+__all__ = [
+    "ALLOWED",
+    "MAX_ERRORS",
+    "Failure",
+    "Patch",
+    "batch_token",
+    "cancel_requested",
+    "cancelled",
+    "claimed",
+    "claimed_in_batch",
+    "completed",
+    "completed_each",
+    "died",
+    "enqueued",
+    "extended",
+    "is_claimable",
+    "progressed",
+    "reaped",
+    "released",
+    "requeued",
+    "retried",
+    "snoozed",
+    "started",
+    "unreserved",
+    "withdrawn",
+]
 
 ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
     {
@@ -59,51 +83,7 @@ ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
     }
 )
 
-MAX_ERRORS: Final = 20
-"""How many error entries a task keeps; the oldest make room."""
-
 _IS_LAST: Final = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """A transition: which documents it applies to, and what each field becomes.
-
-    ``source`` is the status that the document must have (``None``: the store's filter
-    says it all, as for a claim). ``cancel_requested`` tells whether a request to cancel
-    must be there, must not be, or does not matter (``None``).
-    """
-
-    target: Status
-    changes: Mapping[str, Expression | Each]
-    source: Status | None = Status.RUNNING
-    cancel_requested: bool | None = None
-
-    @property
-    def ends_lease(self) -> bool:
-        """Whether the holder lets go of the task, and leaves a mark of that behind."""
-        return isinstance(self.changes.get("settle_token"), Text)
-
-    def mark_of(self, ref: LeaseRef) -> str:
-        """Tell the mark by which a patch that ends a lease is known to have been applied."""
-        return f"{ref.token}/{self.target.value}"
-
-    @property
-    def due_in(self) -> timedelta | None:
-        """When the task may be claimed again; ``None`` if that depends on the document."""
-        due_at = self.changes.get("due_at")
-        return due_at.plus if isinstance(due_at, Now) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What an error entry will say; the time is added by the store."""
-
-    attempt: int
-    worker: str
-    kind: str
-    message: str
-    traceback: str | None = None
 
 
 def is_claimable(due_at: datetime | None, now: datetime) -> bool:
@@ -222,14 +202,12 @@ def completed_each() -> Patch:
 
 def retried(failure: Failure, delay: timedelta) -> Patch:
     """Fail an attempt and run again after ``delay``."""
-    return _settled(
-        Status.PENDING, {**_failed(failure), "run_at": Now(delay), "due_at": Now(delay)}
-    )
+    return _settled(Status.PENDING, {**failed(failure), "run_at": Now(delay), "due_at": Now(delay)})
 
 
 def died(failure: Failure) -> Patch:
     """Fail for good: the task becomes a dead letter."""
-    return _settled(Status.DEAD, {**_failed(failure), **_finished()})
+    return _settled(Status.DEAD, {**failed(failure), **_finished()})
 
 
 def snoozed(delay: timedelta) -> Patch:
@@ -298,8 +276,8 @@ def reaped() -> Patch:
         Status.DEAD,
         {
             "status": If(asked, Value(Status.CANCELLED.value), Value(Status.DEAD.value)),
-            "errors": If(asked, Field("errors"), _lapse_appended()),
-            "errors_dropped": If(asked, Field("errors_dropped"), _dropped()),
+            "errors": If(asked, Field("errors"), lapse_appended()),
+            "errors_dropped": If(asked, Field("errors_dropped"), dropped()),
             "lease": REMOVED,
             "due_at": REMOVED,
             "reap_at": REMOVED,
@@ -368,8 +346,8 @@ def _taken(token: Expression, owner: str, lease: timedelta) -> Mapping[str, Expr
             }
         ),
         "updated_at": NOW,
-        "errors": If(lapsed, _lapse_appended(), Field("errors")),
-        "errors_dropped": If(lapsed, _dropped(), Field("errors_dropped")),
+        "errors": If(lapsed, lapse_appended(), Field("errors")),
+        "errors_dropped": If(lapsed, dropped(), Field("errors_dropped")),
     }
 
 
@@ -390,35 +368,3 @@ def _finished() -> Mapping[str, Expression]:
         "unique_key": REMOVED,
         "released_key": If(Has("unique_key"), Field("unique_key"), Field("released_key")),
     }
-
-
-def _failed(failure: Failure) -> Mapping[str, Expression]:
-    entry = Record(
-        {
-            "at": NOW,
-            "attempt": Value(failure.attempt),
-            "worker": Value(failure.worker),
-            "kind": Value(failure.kind),
-            "message": Value(failure.message),
-            "traceback": Value(failure.traceback),
-        }
-    )
-    return {"errors": Appended("errors", entry, MAX_ERRORS), "errors_dropped": _dropped()}
-
-
-def _lapse_appended() -> Appended:
-    entry = Record(
-        {
-            "at": NOW,
-            "attempt": Number("attempts"),
-            "worker": Text((Field("lease.owner"),)),
-            "kind": Value("lease_expired"),
-            "message": Text(("lease of ", Field("lease.owner"), " expired")),
-            "traceback": Value(None),
-        }
-    )
-    return Appended("errors", entry, MAX_ERRORS)
-
-
-def _dropped() -> Expression:
-    return Added(Number("errors_dropped"), Overflow("errors", MAX_ERRORS))
