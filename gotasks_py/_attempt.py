@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
 
 from gotasks_py import lifecycle
+from gotasks_py._announcing import announce
 from gotasks_py._control import AttemptControl
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._verdict import (
     Cancelled,
-    Dead,
     Done,
     Ending,
     Expired,
     Judge,
     Lost,
     Raised,
-    Released,
     Retrying,
     Snoozed,
     Stopped,
@@ -42,20 +41,13 @@ from gotasks_py.context import TaskContext
 from gotasks_py.errors import GotasksError, StoreError, StoreUnavailableError
 from gotasks_py.handle import handling
 from gotasks_py.handlers import Handler
-from gotasks_py.hooks import HookCaller, HookName, Middleware, TaskEvent
+from gotasks_py.hooks import HookCaller, Middleware, TaskEvent
 from gotasks_py.policy import Defaults, QueuePolicy, attempt_policy
 from gotasks_py.store import Store
 
 logger = logging.getLogger("gotasks_py.attempt")
 
 _NOTHING: Final = object()
-_HOOKS: Final[Mapping[type[Verdict], HookName]] = {
-    Done: "on_done",
-    Retrying: "before_retry",
-    Dead: "on_dead",
-    Cancelled: "on_cancelled",
-    Lost: "on_lease_lost",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,75 +324,5 @@ class _Attempt:
 
     async def announce(self, verdict: Verdict, duration: timedelta) -> None:
         """Tell hooks and the log of an outcome that is recorded."""
-        hooks = self._runner.hooks
-        if (
-            isinstance(verdict, Done)
-            and not hooks.has_any
-            and not logger.isEnabledFor(logging.DEBUG)
-        ):
-            return  # most of a busy day
-        task = self._task
         started = self._running.handler_started
-        event = TaskEvent(task=task, duration=duration if started else None)
-        match verdict:
-            case Done(value=value):
-                event = replace(event, result=value)
-            case Retrying(error=error, delay=delay):
-                event = replace(event, error=error, delay=delay)
-            case Dead(error=error):
-                event = replace(event, error=error)
-            case Cancelled() | Lost() | Snoozed() | Released():
-                pass
-            case _:
-                assert_never(verdict)
-        self._log_verdict(verdict)
-        if started and not isinstance(verdict, Lost):
-            await hooks.call("after_handle", event)
-        name = _HOOKS.get(type(verdict))
-        if name is not None:
-            await hooks.call(name, event)
-
-    def _log_verdict(self, verdict: Verdict) -> None:
-        task = self._task
-        name = f"{task.queue}/{task.type}"
-        match verdict:
-            case Dead(failure=failure):
-                logger.error(
-                    "task %s (%s) is dead after attempt %d of %d: %s: %s",
-                    task.id,
-                    name,
-                    task.attempts,
-                    task.max_attempts,
-                    failure.kind,
-                    failure.message,
-                    extra=self._log,
-                )
-            case Retrying(failure=failure, delay=delay):
-                logger.warning(
-                    "task %s (%s) failed attempt %d of %d, next in %s: %s: %s",
-                    task.id,
-                    name,
-                    task.attempts,
-                    task.max_attempts,
-                    delay,
-                    failure.kind,
-                    failure.message,
-                    extra=self._log,
-                )
-            case Lost():
-                logger.warning(
-                    "task %s (%s) was taken over by another worker, or is finished: nothing of "
-                    "attempt %d is recorded",
-                    task.id,
-                    name,
-                    task.attempts,
-                    extra=self._log,
-                )
-            case _:
-                logger.debug(
-                    "task %s (%s): %s",
-                    task.id,
-                    name,
-                    type(verdict).__name__.lower(),
-                    extra=self._log,
-                )
+        await announce(self._runner.hooks, self._task, verdict, duration if started else None)

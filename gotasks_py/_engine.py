@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -14,73 +13,37 @@ from typing import Final
 import anyio
 
 from gotasks_py._attempt import AttemptRunner
+from gotasks_py._checkup import Checkup
+from gotasks_py._config import EngineConfig
 from gotasks_py._heartbeat import Heartbeat
-from gotasks_py._janitor import Janitor, JanitorConfig
+from gotasks_py._janitor import Janitor
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
 from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
 from gotasks_py._pool import Pool, running_for
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._rotation import LaneRotation
-from gotasks_py._running import Running, RunningTasks, StopReason
-from gotasks_py._scheduling import QueueOrder, Source
+from gotasks_py._running import RunningTasks, StopReason
+from gotasks_py._scheduling import Source
 from gotasks_py._settling import Settler
-from gotasks_py._supervisor import LoopState, Supervisor
+from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
 from gotasks_py._wakeup import Hub, hub_of
 from gotasks_py._worker import Worker
-from gotasks_py.checks import LONGEST, check_count, check_duration, check_lease, check_name
-from gotasks_py.errors import ConfigurationError, StoreError
+from gotasks_py.errors import StoreError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.handlers import Registry
-from gotasks_py.health import Health, LoopHealth
+from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Middleware
-from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import Defaults
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
 
 logger = logging.getLogger("gotasks_py.manager")
 
+_SILENT_POLLS: Final = 3
 _LAST_WRITES: Final = timedelta(seconds=5)
 """How long a stop waits, after it cancelled the handlers, for their outcomes to be written."""
-
-_SILENT_POLLS: Final = 3
-_SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
-    """What a manager was told about running tasks."""
-
-    name: str
-    workers: int
-    lease: timedelta
-    poll: timedelta
-    order: QueueOrder
-    heartbeat: bool
-    mode: PipelineMode | None
-    janitor: JanitorConfig | None
-    result_limit: int
-
-    def __post_init__(self) -> None:
-        check_name("manager name", self.name)
-        check_count("workers", self.workers)
-        if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
-            msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
-            raise ConfigurationError(msg)
-        if not isinstance(self.heartbeat, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  - "no" is true
-            msg = f"heartbeat must be True or False, not {self.heartbeat!r}"
-            raise ConfigurationError(msg)
-        if self.heartbeat:
-            check_lease("lease", self.lease)
-        else:
-            check_lease("lease without heartbeat", self.lease, minimum=_SHORTEST_BARE_LEASE)
-        shortest = timedelta(milliseconds=1)
-        check_duration("fallback_poll", self.poll, minimum=shortest, maximum=LONGEST)
-        if self.order not in {"weighted", "strict"}:
-            msg = f"order must be 'weighted' or 'strict', not {self.order!r}"
-            raise ConfigurationError(msg)
 
 
 class Engine:
@@ -114,6 +77,14 @@ class Engine:
             else BulkRecorder(self._settler, self._running, store.clock, config.mode)
         )
         self._pools = list(self._made_pools())
+        self._checkup = Checkup(
+            clock=store.clock,
+            patience=max(config.poll * _SILENT_POLLS, config.lease),
+            pools=self._pools,
+            running=self._running,
+            heartbeat=self._heartbeat,
+            supervisor=self._supervisor,
+        )
         self._listener = ManagerListener(self._pools, self._running, self._queues)
         self._hub: Hub | None = None
         self._runner = AttemptRunner(
@@ -175,26 +146,9 @@ class Engine:
 
     def health(self) -> Health:
         """Tell how the run is doing."""
-        reasons = list(self._complaints())
-        return Health(
-            ok=not reasons,
-            reasons=reasons,
-            is_alive=self.failure is None and not self._ended.is_set() and not self._lapsed(),
-            is_running=not self._ended.is_set(),
-            running_tasks=len(self._running.by_token),
-            workers=sum(pool.size for pool in self._pools),
-            last_claim_at=max(pool.last_claim_at for pool in self._pools),
-            last_beat_at=self._heartbeat.last_beat_at,
-            is_stream_connected=self._hub is not None and self._hub.is_connected,
-            loops={
-                name: LoopHealth(restarts=loop.restarts, error=loop.error)
-                for name, loop in self._loops.items()
-            },
+        return self._checkup.health(
+            hub=self._hub, failure=self.failure, has_ended=self._ended.is_set()
         )
-
-    @property
-    def _loops(self) -> Mapping[str, LoopState]:
-        return {**self._supervisor.loops, **({} if self._hub is None else self._hub.loops)}
 
     def _stop_claiming(self) -> None:
         self._stopping.set()
@@ -202,45 +156,6 @@ class Engine:
             pool.stop()
         for pipeline in self._pipelines:
             pipeline.stop()
-
-    def _complaints(self) -> Iterator[str]:
-        if self.failure is not None:
-            yield f"the manager failed: {self.failure!r}"
-        if self._ended.is_set():
-            yield "the manager has ended"
-        yield from self._claim_complaints()
-        yield from self._handler_complaints()
-        yield from self._lease_complaints()
-        for name, loop in self._loops.items():
-            if loop.error is not None:
-                yield f"loop {name} crashed and has not recovered: {loop.error}"
-
-    def _claim_complaints(self) -> Iterator[str]:
-        patience = max(self._config.poll * _SILENT_POLLS, self._config.lease)
-        for pool in self._pools:
-            names = ", ".join(source.queue.name for source in pool.sources)
-            if pool.failing_since is not None:
-                yield f"claims from {names} fail since {pool.failing_since}"
-            elif pool.is_silent(patience):
-                yield f"no claim from {names} was answered since {pool.last_claim_at}"
-
-    def _handler_complaints(self) -> Iterator[str]:
-        deaf = [each for each in self._running.by_token.values() if each.is_deaf]
-        if deaf:
-            yield f"the handlers of {len(deaf)} tasks were told to stop and run on"
-
-    def _lease_complaints(self) -> Iterator[str]:
-        lapsed = self._lapsed()
-        if lapsed:
-            yield f"the leases of {len(lapsed)} running tasks are not renewed"
-        if self._heartbeat.failing_since is not None:
-            yield f"heartbeats fail since {self._heartbeat.failing_since}"
-        if self._heartbeat.is_loop_blocked:
-            yield "a handler blocks the event loop"
-
-    def _lapsed(self) -> Sequence[Running]:
-        now = self._store.clock.monotonic()
-        return [each for each in self._running.by_token.values() if each.deadline < now]
 
     async def _run(self) -> None:
         try:

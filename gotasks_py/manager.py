@@ -12,7 +12,8 @@ from typing import Any, Final, Self, TypeVar, overload
 import anyio
 
 from gotasks_py._client import Client
-from gotasks_py._engine import Engine, EngineConfig
+from gotasks_py._config import EngineConfig
+from gotasks_py._engine import Engine
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled

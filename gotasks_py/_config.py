@@ -1,0 +1,55 @@
+"""What a manager was told about running tasks, held against its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from gotasks_py._janitor import JanitorConfig
+from gotasks_py._scheduling import QueueOrder
+from gotasks_py.checks import (
+    LONGEST,
+    check_count,
+    check_duration,
+    check_lease,
+    check_name,
+)
+from gotasks_py.errors import ConfigurationError
+from gotasks_py.modes import PipelineMode
+
+_SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What a manager was told about running tasks."""
+
+    name: str
+    workers: int
+    lease: timedelta
+    poll: timedelta
+    order: QueueOrder
+    heartbeat: bool
+    mode: PipelineMode | None
+    janitor: JanitorConfig | None
+    result_limit: int
+
+    def __post_init__(self) -> None:
+        check_name("manager name", self.name)
+        check_count("workers", self.workers)
+        if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
+            msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
+            raise ConfigurationError(msg)
+        if not isinstance(self.heartbeat, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  - "no" is true
+            msg = f"heartbeat must be True or False, not {self.heartbeat!r}"
+            raise ConfigurationError(msg)
+        if self.heartbeat:
+            check_lease("lease", self.lease)
+        else:
+            check_lease("lease without heartbeat", self.lease, minimum=_SHORTEST_BARE_LEASE)
+        shortest = timedelta(milliseconds=1)
+        check_duration("fallback_poll", self.poll, minimum=shortest, maximum=LONGEST)
+        if self.order not in {"weighted", "strict"}:
+            msg = f"order must be 'weighted' or 'strict', not {self.order!r}"
+            raise ConfigurationError(msg)
