@@ -11,6 +11,14 @@ from typing import Any, Final, Self, TypeVar, overload
 
 import anyio
 
+from gotasks_py._arguments import (
+    check_limits,
+    check_parts,
+    check_store,
+    classes_of,
+    queues_by_name,
+    span_of,
+)
 from gotasks_py._client import Client
 from gotasks_py._config import EngineConfig
 from gotasks_py._engine import Engine
@@ -18,7 +26,7 @@ from gotasks_py._janitor import JanitorConfig
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.backoff import Backoff, Exponential
-from gotasks_py.checks import LONGEST, check_count, check_name, seconds_of
+from gotasks_py.checks import check_name
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
@@ -34,8 +42,6 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 _MIB: Final = 1024 * 1024
-# A MongoDB document holds 16 MiB; payload, result and bookkeeping share it.
-_LARGEST: Final = 12 * _MIB
 _NO_GRACE: Final = timedelta(0)
 _GRACE: Final = timedelta(seconds=30)
 
@@ -95,9 +101,9 @@ class Manager(Client):
         payload_limit: int = 8 * _MIB,
         result_limit: int = 4 * _MIB,
     ) -> None:
-        _check_store(store)
-        _check_parts(hooks, middleware, janitor)
-        _check_limits(payload_limit, result_limit)
+        check_store(store)
+        check_parts(hooks, middleware, janitor)
+        check_limits(payload_limit, result_limit)
         self._config = EngineConfig(
             name=name,
             workers=workers,
@@ -115,7 +121,7 @@ class Manager(Client):
         self._registry = Registry()
         super().__init__(
             store,
-            queues=_by_name(queues),
+            queues=queues_by_name(queues),
             registry=self._registry,
             defaults=self._defaults,
             hooks=self._hooks,
@@ -193,8 +199,8 @@ class Manager(Client):
         policy = TypePolicy(
             timeout=timeout,
             backoff=backoff,
-            retry_on=None if retry_on is None else _classes("retry_on", retry_on),
-            give_up_on=_classes("give_up_on", give_up_on),
+            retry_on=None if retry_on is None else classes_of("retry_on", retry_on),
+            give_up_on=classes_of("give_up_on", give_up_on),
         )
         return partial(
             self._registry.add, address=address, policy=policy, enqueue=self._enqueue_typed
@@ -238,7 +244,7 @@ class Manager(Client):
         if engine is None:
             return
         try:
-            await engine.stop(_span(timeout))
+            await engine.stop(span_of(timeout))
         finally:
             if self._engine is engine and engine.over.is_set():
                 self._engine = None
@@ -260,7 +266,7 @@ class Manager(Client):
                 await self.start()
             elif not await unless_signalled(signals, self.start):
                 return
-            await self._run_until_stopped(signals, _span(timeout))
+            await self._run_until_stopped(signals, span_of(timeout))
 
     async def _run_until_stopped(self, signals: Received | None, grace: timedelta) -> None:
         engine = self._engine
@@ -339,67 +345,3 @@ class Manager(Client):
         if self._engine is not None:
             msg = "the manager is running; register handlers before it starts"
             raise HandlerError(msg)
-
-
-def _classes(what: str, kinds: Sequence[type[BaseException]]) -> tuple[type[BaseException], ...]:
-    if isinstance(kinds, type):
-        msg = f"{what} must be a sequence of exception classes: [{kinds.__name__}]"
-        raise ConfigurationError(msg)
-    if not isinstance(kinds, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  - checked for those who do not check types
-        msg = f"{what} must be a sequence of exception classes, not {kinds!r}"
-        raise ConfigurationError(msg)
-    return tuple(kinds)
-
-
-def _check_store(store: object) -> None:
-    # Not isinstance: what tests wrap around a store need not name every method.
-    if isinstance(store, type) or not hasattr(store, "claim"):
-        msg = f"store must be a store, such as MemStore() or MongoStore(...), not {store!r}"
-        raise ConfigurationError(msg)
-
-
-def _check_parts(hooks: object, middleware: object, janitor: object) -> None:
-    """Refuse what would only fail when a task comes along."""
-    several = [hooks] if isinstance(hooks, Hooks) else hooks
-    if not isinstance(several, Sequence) or not all(isinstance(each, Hooks) for each in several):
-        msg = f"hooks must be Hooks(...) or a sequence of them, not {hooks!r}"
-        raise ConfigurationError(msg)
-    if not isinstance(middleware, Sequence) or not all(map(callable, middleware)):
-        msg = f"middleware must be a sequence of functions (ctx, call_next), not {middleware!r}"
-        raise ConfigurationError(msg)
-    if janitor is not None and not isinstance(janitor, JanitorConfig):
-        msg = f"janitor must be a JanitorConfig or None, not {janitor!r}"
-        raise ConfigurationError(msg)
-
-
-def _by_name(queues: Sequence[QueuePolicy]) -> dict[str, QueuePolicy]:
-    if not isinstance(queues, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]  - one without brackets is an easy mistake
-        msg = f"queues must be a sequence of QueuePolicy objects, not {queues!r}"
-        raise ConfigurationError(msg)
-    by_name: dict[str, QueuePolicy] = {}
-    for queue in queues:
-        if not isinstance(queue, QueuePolicy):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name alone is an easy mistake
-            msg = f"queues must be QueuePolicy objects, not {queue!r}: QueuePolicy({queue!r})"
-            raise ConfigurationError(msg)
-        if queue.name in by_name:
-            msg = f"queue {queue.name!r} is declared twice"
-            raise ConfigurationError(msg)
-        by_name[queue.name] = queue
-    return by_name
-
-
-def _check_limits(payload_limit: int, result_limit: int) -> None:
-    check_count("payload_limit", payload_limit)
-    check_count("result_limit", result_limit)
-    if payload_limit + result_limit > _LARGEST:
-        msg = (
-            f"payload_limit and result_limit together must be at most {_LARGEST} bytes, so that "
-            f"both fit a document of 16 MiB with the errors; they are {payload_limit} and "
-            f"{result_limit}"
-        )
-        raise ConfigurationError(msg)
-
-
-def _span(timeout: timedelta | float) -> timedelta:
-    seconds = seconds_of("timeout", timeout)
-    return timedelta(seconds=min(seconds, LONGEST.total_seconds()))

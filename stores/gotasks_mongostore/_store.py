@@ -16,12 +16,12 @@ from pymongo.errors import DuplicateKeyError
 
 from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
+from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
-from gotasks_mongostore._driver import Client, Collections, Connection, Document
+from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
-from gotasks_mongostore._low_water import Bound, Look, LowWater, by_place
-from gotasks_mongostore._reading import claimed_task
+from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_py.checks import check_duration, check_name, check_names
@@ -34,7 +34,7 @@ from gotasks_py.errors import (
     TaskNotFoundError,
 )
 from gotasks_py.feed import Feed
-from gotasks_py.lifecycle import Patch, claimed, reaped
+from gotasks_py.lifecycle import Patch, reaped
 from gotasks_py.metering import HOUR, Metering, Report
 from gotasks_py.metrics import Metrics, period
 from gotasks_py.nodes import Leadership, Node
@@ -55,11 +55,6 @@ logger = logging.getLogger("gotasks_py.mongostore")
 
 _WIRE_VERSION_5_0: Final = 13
 _PROJECT_ID: Final = {"_id": 1}
-# Others may take all that was found, as often as they claim in between.
-_BATCH_TRIES: Final = 8
-_PROJECT_DUE: Final = {"_id": 0, "priority": 1, "due_at": 1}
-_MOST_PRIORITIES: Final = 32
-"""How many are looked into for the next due time; what is due in others is found by polls."""
 
 
 class MongoStore:
@@ -94,6 +89,7 @@ class MongoStore:
         self._timeout_seconds = operation_timeout.total_seconds()
         self._server_clock = ServerClock()
         self._low_water = LowWater(self._server_clock.monotonic, self._server_clock.now)
+        self._claims = Claims(self._operation, self._server_clock.now, self._low_water)
 
     @classmethod
     async def connect(
@@ -205,59 +201,20 @@ class MongoStore:
     async def claim(self, request: ClaimRequest) -> Task | None:
         if self._server_clock.is_stale:
             await self.open()
-        for part in filters.mergeable(request):
-            task = await self._claim_part(part)
-            if task is not None:
-                return task
-        return None
+        return await self._claims.one(request)
+
+    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
+        if self._server_clock.is_stale:
+            await self.open()
+        return await self._claims.many(request, limit)
+
+    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
+        return await self._claims.taken_under(request)
 
     async def next_due(
         self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
     ) -> datetime | None:
-        parts = filters.mergeable_lanes(lanes, types)
-        times = [await self._next_due_in(queue, types, part) for part in parts]
-        return min((each for each in times if each is not None), default=None)
-
-    async def _next_due_in(
-        self, queue: str, types: Sequence[str], lanes: Sequence[int]
-    ) -> datetime | None:
-        earliest: datetime | None = None
-        below: int | None = None
-        # The first entry of a priority is its earliest: one look for each that is in use.
-        for _ in range(_MOST_PRIORITIES):
-            condition = filters.due_later(queue, types, lanes, below)
-            with self._operation("ask when work is due") as here:
-                found = await here.tasks.find_one(
-                    condition, _PROJECT_DUE, sort=filters.CLAIM_ORDER, hint="claim"
-                )
-            match found:
-                case {"due_at": datetime() as due_at, "priority": int(priority)}:
-                    earliest = due_at if earliest is None else min(earliest, due_at)
-                    below = priority
-                case _:
-                    break
-        return earliest
-
-    async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
-        if limit < 1:  # which to the server means all there are
-            return []
-        if self._server_clock.is_stale:
-            await self.open()
-        for part in filters.mergeable(request):
-            with self._low_water.look(part) as look:
-                tasks = await self._take_many(part, limit, look)
-                look.found = tasks[-1] if tasks else None
-            if tasks:
-                return tasks
-        return []
-
-    async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
-        found: dict[TaskId, Task] = {}
-        for condition, hint in filters.claimed_under(request, self._server_clock.now()):
-            with self._operation("look for a claim") as here:
-                async for document in here.tasks.find(condition, hint=hint):
-                    found[document["_id"]] = claimed_task(document, request)
-        return list(found.values())
+        return await self._claims.next_due(queue, types, lanes)
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
         with self._operation("write to a running task") as here:
@@ -387,55 +344,6 @@ class MongoStore:
     async def _hello(self) -> Mapping[str, object]:
         with self._operation("reach the server") as here, pymongo.timeout(here.patience_seconds):
             return await self._server_clock.refresh(lambda: here.database.command("hello"))
-
-    async def _claim_part(self, request: ClaimRequest) -> Task | None:
-        with self._low_water.look(request) as look:
-            look.found = await self._take(request, look.bound)
-            if look.found is None and look.bound is not None:
-                look.bound = None
-                look.found = await self._take(request, None)
-        return look.found
-
-    async def _take(self, request: ClaimRequest, bound: Bound | None) -> Task | None:
-        condition = filters.due(request) if bound is None else filters.due_from(request, *bound)
-        with self._operation("claim a task") as here:
-            taken = await here.tasks.find_one_and_update(
-                condition,
-                render(claimed(token=request.token, owner=request.owner, lease=request.lease)),
-                sort=filters.CLAIM_ORDER,
-                hint="claim",
-                return_document=ReturnDocument.AFTER,
-            )
-        return None if taken is None else claimed_task(taken, request)
-
-    async def _take_many(self, request: ClaimRequest, limit: int, look: Look) -> Sequence[Task]:
-        for _ in range(_BATCH_TRIES):
-            with self._operation("claim tasks") as here:
-                # One after the other, so that each passes over what those before it found.
-                async with here.finding:
-                    found = await self._find_many(here, request, limit, look)
-                    ids = [document["_id"] for document in found]
-                    here.being_claimed.append(ids)
-                try:
-                    if not found:
-                        break
-                    now = self._server_clock.now()
-                    taken = await _batches.take(here.tasks, request, found, now)
-                finally:
-                    here.being_claimed.remove(ids)
-            if taken:
-                return taken
-        return []
-
-    async def _find_many(
-        self, here: Collections, request: ClaimRequest, limit: int, look: Look
-    ) -> list[Document]:
-        others = [task_id for ids in here.being_claimed for task_id in ids]
-        found = await _batches.find(here.tasks, request, limit, look.bound, others)
-        if len(found) < limit and look.bound is not None:
-            look.bound = None
-            found = await _batches.find(here.tasks, request, limit, None, others)
-        return found
 
     def _note_settled(self, refs: Sequence[LeaseRef], patch: Patch) -> None:
         if patch.due_in is None:
