@@ -34,6 +34,8 @@ class EngineConfig:
     mode: PipelineMode | None
     janitor: JanitorConfig | None
     result_limit: int
+    served: frozenset[str] | None = None
+    """The names of the queues to work on; ``None``: all that are declared."""
 
     def __post_init__(self) -> None:
         check_name("manager name", self.name)
@@ -53,3 +55,7 @@ class EngineConfig:
         if self.order not in {"weighted", "strict"}:
             msg = f"order must be 'weighted' or 'strict', not {self.order!r}"
             raise ConfigurationError(msg)
+
+    def serves(self, queue: str) -> bool:
+        """Whether tasks of this queue are run here."""
+        return self.served is None or queue in self.served

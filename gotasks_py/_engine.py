@@ -256,7 +256,7 @@ class Engine:
         served = [
             Source(queue, types, self._rotation(queue.name))
             for queue in self._queues.declared.values()
-            if (types := self._registry.types(queue.name))
+            if self._config.serves(queue.name) and (types := self._registry.types(queue.name))
         ]
         shared = [source for source in served if source.queue.workers is None]
         if shared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -206,6 +207,36 @@ class Manager(Client):
             self._registry.add, address=address, policy=policy, enqueue=self._enqueue_typed
         )
 
+    def types(self, queue: str) -> tuple[str, ...]:
+        """Tell the types of a queue that have a handler here, sorted."""
+        return self._registry.types(queue)
+
+    def override(self, *, queues: Sequence[str] | None = None, workers: int | None = None) -> None:
+        """Change how much the next :meth:`start` sets going, as a deployment decides.
+
+        Args:
+            queues: Work on these alone; the others can be enqueued to all the same.
+            workers: In place of the manager's own ``workers``.
+
+        Raises:
+            UnknownQueueError: a queue is not declared.
+            ConfigurationError: no queue, fewer than one worker, or it is running already.
+        """
+        if self._engine is not None or self._is_starting:
+            msg = f"manager {self.id} is running; override its settings before it starts"
+            raise ConfigurationError(msg)
+        for name in queues or ():
+            if name not in self._queues:
+                raise UnknownQueueError(name, list(self._queues))
+        if queues is not None and not queues:
+            msg = "queues must name a queue, or be left out to work on all"
+            raise ConfigurationError(msg)
+        self._config = replace(
+            self._config,
+            served=self._config.served if queues is None else frozenset(queues),
+            workers=self._config.workers if workers is None else workers,
+        )
+
     async def start(self) -> None:
         """Start working in the background of the current event loop.
 
@@ -220,7 +251,7 @@ class Manager(Client):
         if self._engine is not None or self._is_starting:
             msg = f"manager {self.id} is running already; await stop() before it starts again"
             raise ConfigurationError(msg)
-        if not any(self._registry.types(name) for name in self._queues):
+        if not any(self.types(name) for name in self._queues if self._config.serves(name)):
             msg = (
                 "no handler is registered, so there is nothing to run; decorate functions with "
                 "@manager.handler(queue, type), or do not start a manager that only enqueues"

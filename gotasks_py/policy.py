@@ -21,6 +21,7 @@ from gotasks_py.lanes import MAX_LANES, Lanes
 from gotasks_py.task import Task
 
 _LONGEST_TTL: Final = 100 * LONGEST
+_MILLISECOND: Final = timedelta(milliseconds=1)
 MAX_TAGS: Final = 100
 MAX_ATTEMPTS: Final = 1_000_000_000
 _PRIORITIES: Final = range(-(2**31), 2**31)
@@ -90,6 +91,19 @@ class QueuePolicy:
             "backoff": None if self.backoff is None else backoffs.to_document(self.backoff),
             "lanes": self.lanes,
         }
+
+    @classmethod
+    def from_document(cls, name: str, recorded: Mapping[str, object]) -> QueuePolicy:
+        """Read what a store has recorded of a queue; what makes no sense reads as not set."""
+        backoff = recorded.get("backoff")
+        return cls(
+            name,
+            ttl=_span(_count(recorded.get("ttl_ms"), _LONGEST_TTL // _MILLISECOND)),
+            max_attempts=_count(recorded.get("max_attempts"), MAX_ATTEMPTS),
+            timeout=_span(_count(recorded.get("timeout_ms"), LONGEST // _MILLISECOND)),
+            backoff=backoffs.from_document(backoff) if isinstance(backoff, Mapping) else None,
+            lanes=Lanes.from_document(recorded).current,
+        )
 
     def recorded_after(self, recorded: Mapping[str, object] | None) -> dict[str, object]:
         """Describe what a store has to record when this policy follows another, or none."""
@@ -294,6 +308,16 @@ def _check_tags(tags: Sequence[str]) -> None:
 def _milliseconds(value: timedelta | None) -> int | None:
     # Rounded up: a timeout of 0.4 ms must not become none at all.
     return None if value is None else -(-value // timedelta(milliseconds=1))
+
+
+def _count(value: object, most: int) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= most else None
+
+
+def _span(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else milliseconds * _MILLISECOND
 
 
 def _after(moment: datetime, span: timedelta | None) -> datetime:

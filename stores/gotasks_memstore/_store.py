@@ -69,6 +69,18 @@ class MemStore:
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
 
+    @classmethod
+    def from_url(cls, url: str) -> MemStore:
+        """Make a store from ``memory://``.
+
+        Raises:
+            ConfigurationError: the URL says more than that.
+        """
+        if url != "memory://":
+            msg = f"memory has no name or settings: memory://, not {url!r}"
+            raise ConfigurationError(msg)
+        return cls()
+
     @property
     def clock(self) -> Clock:
         return self._clock

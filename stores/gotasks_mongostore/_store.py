@@ -24,6 +24,7 @@ from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
+from gotasks_mongostore._urls import parts_of
 from gotasks_py.checks import check_duration, check_name, check_names
 from gotasks_py.clock import Clock
 from gotasks_py.errors import (
@@ -118,6 +119,19 @@ class MongoStore:
             await store.aclose()
             raise
         return store
+
+    @classmethod
+    def from_url(cls, url: str) -> MongoStore:
+        """Make a store from MongoDB's own URI and what the store needs beside it.
+
+        ``mongodb://host/DATABASE?replicaSet=rs0&namespace=tasks``; users are looked up in
+        ``DATABASE`` unless ``authSource`` names another one, as the driver does.
+
+        Raises:
+            ConfigurationError: there is no database in it, or an illegal name.
+        """
+        uri, database, namespace = parts_of(url)
+        return cls(uri, database=database, namespace="tasks" if namespace is None else namespace)
 
     @property
     def clock(self) -> Clock:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"gotasks_py", "gotasks_memstore", "gotasks_mongostore"}
+PACKAGES = {"gotasks_py", "gotasks_memstore", "gotasks_mongostore", "gotasks_cli"}
 PROBE = """
 import importlib, json, sys
 files = {name: importlib.import_module(name).__file__ for name in sys.argv[1:]}
@@ -76,6 +76,7 @@ def test_every_package_in_the_wheel_is_typed(wheel: Path, package: str) -> None:
 def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     folders = [
         ROOT / "gotasks_py",
+        ROOT / "cli/gotasks_cli",
         ROOT / "stores/gotasks_memstore",
         ROOT / "stores/gotasks_mongostore",
     ]
@@ -106,6 +107,17 @@ def test_an_installed_wheel_imports_from_its_own_files(python: Path, tmp_path: P
     assert set(found["files"]) == PACKAGES
     for file in found["files"].values():
         assert Path(file).is_relative_to(python.parents[1])
+
+
+def test_without_its_extra_the_command_line_says_what_to_install(
+    python: Path, tmp_path: Path
+) -> None:
+    hidden = "import sys; sys.modules['typer'] = None; from gotasks_cli import main; main()"
+    ended = subprocess.run(
+        [python, "-I", "-c", hidden], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 3
+    assert ended.stderr == "gotasks: typer is missing: pip install 'gotasks-py[cli]'\n"
 
 
 def test_core_and_memory_store_load_no_driver(python: Path, tmp_path: Path) -> None:

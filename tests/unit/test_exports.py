@@ -10,7 +10,7 @@ import pytest
 
 import gotasks_py
 
-PACKAGES = ["gotasks_py", "gotasks_memstore", "gotasks_mongostore"]
+PACKAGES = ["gotasks_py", "gotasks_cli", "gotasks_memstore", "gotasks_mongostore"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

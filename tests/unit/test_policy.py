@@ -156,3 +156,29 @@ def test_a_name_is_legal_or_refused_with_a_message_that_can_be_shown(name: str) 
 def a_task(timeout: timedelta | None = None, backoff: Fixed | None = None) -> Task:
     stored = None if backoff is None else to_document(backoff)
     return Task(id="x", queue="q", type="t", status=Status.RUNNING, timeout=timeout, backoff=stored)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        QueuePolicy("q"),
+        QueuePolicy(
+            "q",
+            ttl=timedelta(days=3),
+            max_attempts=4,
+            timeout=timedelta(seconds=5),
+            backoff=Fixed(timedelta(seconds=7)),
+            lanes=3,
+        ),
+    ],
+)
+def test_a_recorded_policy_reads_back(policy: QueuePolicy) -> None:
+    assert QueuePolicy.from_document("q", policy.recorded_after(None)) == policy
+
+
+@pytest.mark.parametrize("bad", [-1, 0, True, "7", 10**30, None, {}])
+def test_a_spoilt_record_reads_as_not_set(bad: object) -> None:
+    names = ("ttl_ms", "max_attempts", "timeout_ms", "backoff", "lanes")
+    read = QueuePolicy.from_document("q", dict.fromkeys(names, bad))
+    assert (read.ttl, read.timeout, read.backoff) == (None, None, None)
+    assert read.max_attempts in {None, 1}

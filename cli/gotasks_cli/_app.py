@@ -1,0 +1,45 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from gotasks_cli import _tasks, _worker
+from gotasks_cli._problems import OneLineGroup
+
+app = typer.Typer(
+    cls=OneLineGroup,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(version("gotasks-py"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
+        ),
+    ] = False,
+) -> None:
+    """Run, watch and repair background tasks."""
+
+
+app.command()(_worker.worker)
+app.command()(_tasks.enqueue)
+app.add_typer(_tasks.tasks, name="task")

@@ -1,0 +1,176 @@
+"""``gotasks enqueue`` and ``gotasks task``: single tasks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from gotasks_cli._options import AppOption, OutputOption, StoreOption, TaskArgument, YesOption
+from gotasks_cli._output import Format, confirm, note, print_record, task_record
+from gotasks_cli._problems import ExitCode, Problem, usage_checked
+from gotasks_cli._session import Target, with_manager
+from gotasks_py import Manager, Task, TaskPolicy
+
+tasks = typer.Typer(help="Look at single tasks, and act on them.")
+
+
+def enqueue(
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The task's queue.")],
+    type: Annotated[str, typer.Argument(metavar="TYPE", help="The task's type.")],
+    payload: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAYLOAD", help="The payload as JSON; - reads it from standard input."
+        ),
+    ] = "null",
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    delay: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Run it no sooner than in this.")
+    ] = None,
+    run_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Run it no sooner: ISO 8601 with its time zone."),
+    ] = None,
+    priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, help="How often it may be started; 1: at most once.")
+    ] = None,
+    unique_key: Annotated[
+        str | None, typer.Option(help="Refuse it while another active task holds this key.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A word to find it by; may be repeated.")
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Wait so long for it, and print how it ended."),
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Store a task to be run.
+
+    With --app its payload is checked against the type's schema before it is stored.
+    """
+    target = Target(app, store).resolved()
+    value = _json(payload)
+    with usage_checked():
+        policy = TaskPolicy(
+            delay=None if delay is None else timedelta(seconds=delay),
+            run_at=None if run_at is None else _moment(run_at),
+            priority=priority,
+            max_attempts=max_attempts,
+            unique_key=unique_key,
+            tags=tag or (),
+        )
+
+    async def work(manager: Manager) -> Task:
+        await _check_address(manager, queue, type, target)
+        handle = await manager.enqueue(queue, type, value, policy)
+        if wait is not None:
+            await handle.result(wait)
+        return await handle.task()
+
+    print_record(task_record(with_manager(target, work)), output)
+
+
+@tasks.command()
+def show(
+    task_id: TaskArgument,
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print all fields of a task."""
+    _print_after(lambda manager: manager.get(task_id), app, store, output)
+
+
+@tasks.command()
+def retry(
+    task_id: TaskArgument,
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    fresh_lifetime: Annotated[
+        bool, typer.Option("--fresh-lifetime", help="Start its time to live anew, too.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Bring a dead letter back: its attempts start over."""
+    _print_after(
+        lambda manager: manager.requeue(task_id, fresh_lifetime=fresh_lifetime), app, store, output
+    )
+
+
+@tasks.command()
+def cancel(
+    task_id: TaskArgument,
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Cancel a task: a pending one at once, a running one by its next heartbeat."""
+    _print_after(lambda manager: manager.cancel(task_id), app, store, output)
+
+
+@tasks.command()
+def delete(
+    task_id: TaskArgument,
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Remove a task in any state; if it is running, its outcome will be refused."""
+    target = Target(app, store).resolved()
+    confirm(f"Delete task {task_id} for good?", yes=yes)
+    with_manager(target, lambda manager: manager.delete(task_id))
+    note(f"deleted {task_id}")
+
+
+def _print_after(
+    act: Callable[[Manager], Awaitable[Task]],
+    app: str | None,
+    store: str | None,
+    output: Format,
+) -> None:
+    print_record(task_record(with_manager(Target(app, store), act)), output)
+
+
+async def _check_address(manager: Manager, queue: str, type: str, target: Target) -> None:
+    """Refuse what nobody knows: such a task would wait for ever."""
+    if target.store is not None:
+        recorded = await manager.store.queues()
+        if queue not in recorded:
+            msg = f"{target.store} has no queue {queue!r}; it has {_list(sorted(recorded))}"
+            raise Problem(msg, ExitCode.NOT_FOUND)
+    known = manager.types(queue)
+    if known and type not in known:
+        msg = f"{target.app} has no handler for {type!r} in queue {queue!r}; it has {_list(known)}"
+        raise Problem(msg, ExitCode.NOT_FOUND)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        raise Problem(f"the payload is not JSON: {error}") from error
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Problem(f"--run-at is not a time as ISO 8601 has it: {error}") from error

@@ -1,0 +1,140 @@
+"""Which APP or store a command works with, and what is said when there is none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import APP, Terminal
+
+SHOW = ("task", "show", "f" * 24)
+NEITHER: dict[str, str | None] = {"GOTASKS_APP": None, "GOTASKS_STORE": None}
+
+
+@pytest.mark.parametrize(
+    ("app", "code", "says"),
+    [
+        ("nowhere.tasks:manager", 3, "there is no module 'nowhere'"),
+        ("tests.cli.nowhere:manager", 3, "there is no module 'tests.cli.nowhere'"),
+        ("tests.cli.shop:nobody", 3, "there is no 'nobody' in it"),
+        ("tests.cli.shop:not_a_manager", 3, "is a int, not a Manager"),
+        ("tests.cli.shop:broken", 3, "workers must be a whole number from 1 up"),
+        ("tests/cli/shop.py", 2, "APP must be module:manager"),
+        (":manager", 2, "APP must be module:manager"),
+        ("", 2, "say where the tasks are"),
+    ],
+)
+def test_an_app_that_cannot_be_loaded_is_told_in_one_line(
+    gotasks: Terminal, app: str, code: int, says: str
+) -> None:
+    ended = gotasks(*SHOW, "--app", app, env=NEITHER)
+    assert ended.code == code
+    assert says in ended.err
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("import not_installed", "No module named 'not_installed'"),
+        ("x = 1 / 0", "ZeroDivisionError: division by zero ("),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("def f(:", "SyntaxError"),
+    ],
+)
+def test_what_an_app_raises_is_told_with_its_place(
+    gotasks: Terminal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    says: str,
+) -> None:
+    (tmp_path / "broken_app.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ended = gotasks(*SHOW, "--app", "broken_app:manager", env=NEITHER)
+    assert ended.code == 3
+    assert f"broken_app does not import: {says}" in ended.err or says in ended.err
+    assert "broken_app" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "app", ["tests.cli.shop", "tests.cli.shop:make", "tests.cli.shop:make_later"]
+)
+def test_an_app_is_a_manager_or_makes_one(gotasks: Terminal, app: str) -> None:
+    assert "no task" in gotasks(*SHOW, "--app", app, env=NEITHER).err
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "says"),
+    [
+        ("sql://host/db", 2, "no store for sql://; installed packages offer memory://"),
+        ("mongodb:/host", 2, "'mongodb:/host' is not the URL of a store"),
+        ("memory://name", 3, "memory has no name"),
+        ("mongodb://localhost/?replicaSet=rs0", 3, "the URL names no database"),
+        ("mongodb://localhost/db?namespace=$x", 3, "must not start with '$'"),
+        ("mongodb://localhost:port/db", 3, "cannot read the URI"),
+        ("mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50", 6, "127.0.0.1:9"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_told_in_one_line(
+    gotasks: Terminal, url: str, code: int, says: str
+) -> None:
+    ended = gotasks(*SHOW, "--store", url, env=NEITHER)
+    assert ended.code == code, ended.err
+    assert says in ended.err
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+def test_an_option_stands_before_the_environment(gotasks: Terminal) -> None:
+    ended = gotasks(*SHOW, "--store", "memory://", env={"GOTASKS_APP": "nowhere:manager"})
+    assert ended.code == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "env"),
+    [
+        (("--app", APP, "--store", "memory://"), NEITHER),
+        ((), {"GOTASKS_APP": APP, "GOTASKS_STORE": "memory://"}),
+    ],
+)
+def test_two_places_at_once_are_refused(
+    gotasks: Terminal, options: tuple[str, ...], env: dict[str, str | None]
+) -> None:
+    ended = gotasks(*SHOW, *options, env=env)
+    assert ended.code == 2
+    assert "give one" in ended.err
+
+
+def test_without_app_an_unknown_queue_is_refused(gotasks: Terminal) -> None:
+    ended = gotasks("enqueue", "q", "t", "--store", "memory://", env=NEITHER)
+    assert ended.code == 4
+    assert "memory:// has no queue 'q'; it has none" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("enqueu",), "No such command 'enqueu'. Did you mean 'enqueue'?"),
+        (("task",), "Missing command."),
+        (("task", "show"), "Missing argument 'ID'."),
+        (("task", "show", "x", "-o", "yaml"), "'yaml'"),
+        (("worker", APP, "--workers", "0"), "--workers"),
+        (("worker", APP, "--queues", "a,,b"), "--queues has an empty name"),
+    ],
+)
+def test_a_wrong_command_is_told_in_one_line(
+    gotasks: Terminal, arguments: tuple[str, ...], says: str
+) -> None:
+    ended = gotasks(*arguments)
+    assert ended.code == 2
+    assert says in ended.err
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+def test_help_and_version_are_no_errors(gotasks: Terminal) -> None:
+    assert gotasks("--help").code == 0
+    assert gotasks("--version").out.strip() == "0.1.0"
