@@ -67,13 +67,25 @@ class LowWater:
             lane.looks.remove(look)
             lane.learn(request.types, look, started, self._monotonic())
 
-    def wrote(self, queue: str, lane: int, priority: int | None, due_at: datetime) -> None:
-        """Learn of a task that this store made claimable; ``None``: of any known priority."""
+    def wrote(
+        self,
+        queue: str,
+        lane: int,
+        priority: int | None,
+        due_at: datetime,
+        *,
+        as_of: datetime | None = None,
+    ) -> None:
+        """Learn of a task that this store made claimable; ``None``: of any known priority.
+
+        ``as_of``: a time that the server has passed for certain.
+        """
         with self._lock:
             there = self._lane(queue, lane)
             there.most_urgent = max(there.most_urgent, priority or 0)
             place = (-(there.most_urgent if priority is None else priority), due_at)
-            if due_at <= self._now():
+            is_due = as_of is not None and due_at <= as_of
+            if is_due or due_at <= self._now():
                 there.meet(place)
             elif len(there.coming) < _MOST_COMING:
                 heappush(there.coming, (due_at, place))

@@ -383,8 +383,10 @@ class MongoStore:
                 "lane": int(lane),
                 "priority": int(priority),
                 "due_at": datetime() as due_at,
+                "updated_at": datetime() as updated_at,
             }:
-                self._low_water.wrote(queue, lane, priority, due_at)
+                # When the server has stamped it, the estimate of its time may lag behind.
+                self._low_water.wrote(queue, lane, priority, due_at, as_of=updated_at)
             case _:
                 pass  # it is not due, or somebody has spoiled it by hand
 

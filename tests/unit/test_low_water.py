@@ -132,3 +132,14 @@ def test_a_claim_that_fails_leaves_the_marks() -> None:
         raise OSError("no")
 
     assert not head.claim()
+
+
+def test_what_the_server_calls_due_is_due_although_the_estimate_of_its_time_lags() -> None:
+    head = Head()
+    head.claim()
+    assert not head.claim()
+    ahead = head.clock.now() + SECOND
+
+    head.low_water.wrote("q", 0, 9, ahead, as_of=ahead)
+
+    assert head.claim()
