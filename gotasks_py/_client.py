@@ -13,7 +13,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py.checks import check_name
-from gotasks_py.enqueue import Enqueue, Producer
+from gotasks_py.enqueue import Enqueue, Producer, check_on_conflict
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
@@ -152,9 +152,13 @@ class Client:
         """
         _check_many(requests, progress)
         await self._ready()
-        for queue in self._queues.values():
-            await self._register(queue)
-        await self._recorded.refresh_if_old()
+        is_sound = True
+        if not all(map(self._recorded.knows, self._queues)):  # before anything is written
+            is_sound, requests = await self._producer.sound(requests)
+        if is_sound:
+            for queue in self._queues.values():
+                await self._register(queue)
+            await self._recorded.refresh_if_old()
         return await self._producer.enqueue_many(requests, progress)
 
     async def get(self, task_id: object) -> Task:
@@ -260,6 +264,7 @@ class Client:
         session: Session | None,
     ) -> TaskHandle[Any]:
         check_name("queue", request.queue)
+        check_on_conflict(on_conflict)
         await self._ready()
         queue = self._queues.get(request.queue)
         if queue is not None:

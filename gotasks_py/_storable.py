@@ -24,15 +24,23 @@ _INT64: Final = 2**63
 
 
 class UnstorableError(Exception):
-    """A value that no store keeps; ``path`` leads to it."""
+    """A value that no store keeps; ``path`` leads to it.
 
-    def __init__(self, message: str) -> None:
+    ``is_final``: it must not be stored in another form either.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
+        self.is_final = is_final
         self._keys: list[object] = []
 
     def within(self, key: object) -> None:
         """Add the key of the container that the walk leaves."""
         self._keys.append(key)
+
+    def unwrap(self) -> None:
+        """Leave the outermost key out of the path: it is no part of the value."""
+        self._keys.pop()
 
     @property
     def path(self) -> list[object]:
@@ -120,9 +128,10 @@ class _Walk:
         return item
 
     def moment(self, item: datetime) -> object:
-        """Store a time as a date where a date can hold it: aware, and in milliseconds."""
+        """Store a time as a date where a date can hold it, which is in milliseconds."""
+        _refuse_naive(item)
         try:
-            utc = None if item.utcoffset() is None else item.astimezone(UTC)
+            utc: datetime | None = item.astimezone(UTC)
         except OverflowError:
             utc = None
         if utc is None or utc.microsecond % 1000:
@@ -193,6 +202,15 @@ def _adapter(kind: type) -> TypeAdapter[object]:
     return TypeAdapter(kind)
 
 
+def _refuse_naive(moment: datetime) -> None:
+    if moment.utcoffset() is None:
+        raise UnstorableError(
+            f"is a naive datetime: {moment} has no time zone; use datetime.now(UTC) or "
+            "replace(tzinfo=...)",
+            is_final=True,
+        )
+
+
 def _utf8_size(text: str) -> int:
     if text.isascii():
         return len(text)
@@ -211,6 +229,8 @@ def _key_size(name: str) -> int:
 def _key_text(key: object) -> str:
     if type(key) is int:
         return str(key)
+    if isinstance(key, datetime):
+        _refuse_naive(key)
     try:
         return str(next(iter(to_jsonable_python({key: None}))))
     except Exception:  # noqa: BLE001  - keys may be of any class, with its own hash and text

@@ -169,8 +169,12 @@ class Codec(Generic[T]):
                 self._refuse_losses(valid, document)
             except PayloadError as error:
                 problems.append(error)
-                continue
-            return document, size
+            except UnstorableError as error:
+                problems.append(PayloadError(f"the value {error}", path=_dotted(error.path)))
+                if error.is_final:
+                    break
+            else:
+                return document, size
         raise problems[0]
 
     def _stored(self, valid: T, mode: _Mode, *, by_alias: bool) -> tuple[Document, int]:
@@ -182,8 +186,9 @@ class Codec(Generic[T]):
             wrapped = not isinstance(dump, dict) or (_is_wrapper(dump) and not self._is_own(dump))
             return storable({_WRAPPER: dump} if wrapped else cast("dict[object, object]", dump))
         except UnstorableError as error:
-            path = error.path[1:] if wrapped else error.path
-            raise PayloadError(f"the value {error}", path=_dotted(path)) from None
+            if wrapped:
+                error.unwrap()
+            raise
         except Exception as error:
             raise _broken("serialization", self.name, error) from error
 

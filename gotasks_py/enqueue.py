@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
-from gotasks_py._bulk import BulkEnqueue, Chunk, Progress
+from anyio.lowlevel import checkpoint
+
+from gotasks_py._bulk import SLICE, BulkEnqueue, Chunk, Progress
 from gotasks_py.checks import check_name
 from gotasks_py.codec import Codec, Document, codec_for, codec_for_value
 from gotasks_py.errors import (
@@ -63,9 +66,6 @@ class Producer:
         session: Session | None,
     ) -> TaskHandle[Any]:
         """Store one task; see ``Manager.enqueue``."""
-        if on_conflict not in {"raise", "return"}:
-            msg = f"on_conflict must be 'raise' or 'return', not {on_conflict!r}"
-            raise ConfigurationError(msg)
         draft = self._draft(request, task_type, self.store.clock.now())
         document = self._document(draft, self._payload(request, draft)[0])
         try:
@@ -82,6 +82,20 @@ class Producer:
     def check(self, request: Enqueue, task_type: TaskType[Any, Any] | None) -> None:
         """Refuse what :meth:`enqueue` would refuse before it writes."""
         self._payload(request, self._draft(request, task_type, self.store.clock.now()))
+
+    async def sound(self, requests: Iterable[Enqueue]) -> tuple[bool, Iterable[Enqueue]]:
+        """Tell whether one of the requests would be stored; return all of them, unread."""
+        rest, seen = iter(requests), list[Enqueue]()
+        for request in rest:
+            seen.append(request)
+            try:
+                self.check(request, None)
+            except GotasksError:
+                if not len(seen) % SLICE:
+                    await checkpoint()
+            else:
+                return True, chain(seen, rest)
+        return False, seen
 
     async def enqueue_many(
         self, requests: Iterable[Enqueue], progress: Progress | None
@@ -203,6 +217,17 @@ class _Draft:
     result_codec: Codec[Any]
     fields: TaskDocument
     choose_lane: Callable[[], int]
+
+
+def check_on_conflict(value: object) -> None:
+    """Refuse what says neither what to raise nor what to return.
+
+    Raises:
+        ConfigurationError: otherwise.
+    """
+    if not isinstance(value, str) or value not in {"raise", "return"}:
+        msg = f"on_conflict must be 'raise' or 'return', not {value!r}"
+        raise ConfigurationError(msg)
 
 
 def _check_kind(request: object) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 import anyio
 import pytest
@@ -18,6 +19,8 @@ from gotasks_py import (
     DuplicateTaskError,
     Enqueue,
     Manager,
+    PartialEnqueueError,
+    PayloadError,
     ResultTimeoutError,
     Status,
     TaskNotFoundError,
@@ -166,3 +169,15 @@ def test_a_forked_child_has_a_loop_of_its_own(manager: Manager) -> None:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_what_is_refused_is_refused_before_anything_is_written(manager: Manager) -> None:
+    naive = datetime(2026, 1, 1)  # noqa: DTZ001  - the mistake
+
+    with pytest.raises(PayloadError, match="naive datetime"):
+        manager.sync.enqueue("q", "other", naive)
+    with pytest.raises(PartialEnqueueError) as caught:
+        manager.sync.enqueue_many([Enqueue("q", "other", naive), Enqueue("q", "double", "one")])
+
+    assert caught.value.ids == [None, None]
+    assert anyio.run(manager.store.queues) == {}

@@ -223,7 +223,6 @@ def refusal(annotation: object, value: object) -> PayloadError:
         (timedelta, timedelta(days=-1, microseconds=3)),
         (datetime, datetime(2026, 1, 1, 12, tzinfo=INDIA)),
         (datetime, datetime(2026, 1, 1, microsecond=7, tzinfo=UTC)),
-        (datetime, datetime(2026, 1, 1)),  # noqa: DTZ001  - a naive one is the point
         (datetime, datetime.min.replace(tzinfo=INDIA)),
         (Json[int], "3"),
     ],

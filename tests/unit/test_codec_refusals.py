@@ -17,6 +17,7 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     SecretStr,
+    field_serializer,
     model_validator,
 )
 from typing_extensions import TypedDict
@@ -143,6 +144,44 @@ def test_an_untyped_container_that_changes_its_class_is_refused_with_both(
     assert error.path == "a"
     assert change in str(error)
     assert "annotate it" in str(error)
+
+
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  - the mistake
+
+
+class Meeting(BaseModel):
+    at: datetime
+
+
+class WrittenAsText(BaseModel):
+    at: datetime
+
+    @field_serializer("at", when_used="json")
+    def text(self, at: datetime) -> str:
+        return at.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "path"),
+    [
+        (Any, NAIVE, ""),
+        (datetime, NAIVE, ""),
+        (Any, {"a": [NAIVE]}, "a.0"),
+        (Any, {"value": NAIVE}, "value"),
+        (set[datetime], {NAIVE}, "0"),
+        (dict[datetime, int], {NAIVE: 1}, str(NAIVE)),
+        (Meeting, Meeting(at=NAIVE), "at"),
+        (Meeting, {"at": NAIVE}, "at"),
+        (WrittenAsText, WrittenAsText(at=NAIVE), "at"),
+    ],
+)
+def test_a_naive_datetime_is_refused_wherever_it_stands(
+    annotation: object, value: object, path: str
+) -> None:
+    error = refusal(annotation, value)
+
+    assert error.path == path
+    assert "is a naive datetime: 2026-01-01 00:00:00 has no time zone" in str(error)
 
 
 def test_a_time_zone_that_fails_is_a_payload_error() -> None:
