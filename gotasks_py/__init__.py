@@ -1,10 +1,12 @@
 """Typed background tasks on MongoDB that survive crashes."""
 
+from gotasks_py._bulk_operations import BulkReport
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._operations import RequeueReport
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.context import TaskContext
+from gotasks_py.controls import Pause
 from gotasks_py.enqueue import Enqueue
 from gotasks_py.errors import (
     ConfigurationError,
@@ -35,6 +37,15 @@ from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import Handler, TaskType
 from gotasks_py.health import Health, LoopHealth
 from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
+from gotasks_py.inspecting import (
+    Count,
+    DeadGroup,
+    DeadPage,
+    Inspecting,
+    QueueOverview,
+    TaskFilter,
+    TaskPage,
+)
 from gotasks_py.manager import Manager
 from gotasks_py.metering import Metering
 from gotasks_py.metrics import Activity, Counters, Gauges, Metrics, MetricsConfig, Window
@@ -50,8 +61,12 @@ __all__ = [
     "Activity",
     "AttemptError",
     "Backoff",
+    "BulkReport",
     "ConfigurationError",
+    "Count",
     "Counters",
+    "DeadGroup",
+    "DeadPage",
     "DuplicateTaskError",
     "Enqueue",
     "EnqueueError",
@@ -65,6 +80,7 @@ __all__ = [
     "Health",
     "Hook",
     "Hooks",
+    "Inspecting",
     "InvalidStateError",
     "JanitorConfig",
     "LatencySketch",
@@ -80,11 +96,13 @@ __all__ = [
     "Middleware",
     "Node",
     "PartialEnqueueError",
+    "Pause",
     "PayloadError",
     "PayloadTooLargeError",
     "PipelineMode",
     "QueueConflictError",
     "QueueOrder",
+    "QueueOverview",
     "QueuePolicy",
     "Reject",
     "RequeueReport",
@@ -104,9 +122,11 @@ __all__ = [
     "TaskContext",
     "TaskEvent",
     "TaskFailedError",
+    "TaskFilter",
     "TaskHandle",
     "TaskId",
     "TaskNotFoundError",
+    "TaskPage",
     "TaskPolicy",
     "TaskSignal",
     "TaskType",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 from anyio.lowlevel import EventLoopToken, current_token
 
 from gotasks_py._operations import Operations, RequeueReport
+from gotasks_py._oversight import Oversight
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py.checks import check_name
 from gotasks_py.enqueue import Enqueue, Producer, check_on_conflict
@@ -27,7 +28,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Client:
+class Client(Oversight):
     """The half of a manager that works without being started."""
 
     def __init__(

@@ -40,6 +40,7 @@ from gotasks_py.expressions import (
     Text,
     Value,
 )
+from gotasks_py.fingerprints import fingerprint_of
 from gotasks_py.task import Status, TaskId
 
 __all__ = [
@@ -82,6 +83,9 @@ ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
         Status.CANCELLED: frozenset(),
     }
 )
+
+_LAPSED: Final = fingerprint_of("lease_expired", "lease expired")
+"""Whichever worker it was that held the lease."""
 
 _IS_LAST: Final = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
 
@@ -207,7 +211,10 @@ def retried(failure: Failure, delay: timedelta) -> Patch:
 
 def died(failure: Failure) -> Patch:
     """Fail for good: the task becomes a dead letter."""
-    return _settled(Status.DEAD, {**failed(failure), **_finished()})
+    fingerprint = Value(fingerprint_of(failure.kind, failure.message))
+    return _settled(
+        Status.DEAD, {**failed(failure), **_finished(), "error_fingerprint": fingerprint}
+    )
 
 
 def snoozed(delay: timedelta) -> Patch:
@@ -278,6 +285,7 @@ def reaped() -> Patch:
             "status": If(asked, Value(Status.CANCELLED.value), Value(Status.DEAD.value)),
             "errors": If(asked, Field("errors"), lapse_appended()),
             "errors_dropped": If(asked, Field("errors_dropped"), dropped()),
+            "error_fingerprint": If(asked, REMOVED, Value(_LAPSED)),
             "lease": REMOVED,
             "due_at": REMOVED,
             "reap_at": REMOVED,
@@ -303,6 +311,7 @@ def requeued(*, fresh_lifetime: bool) -> Patch:
             "progress": REMOVED,
             "retry_until": REMOVED,
             "finished_at": REMOVED,
+            "error_fingerprint": REMOVED,
             "settle_token": REMOVED,
             "updated_at": NOW,
             "expires_at": lifetime if fresh_lifetime else Field("expires_at"),

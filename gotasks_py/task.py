@@ -81,7 +81,8 @@ class Task:
 
     ``payload`` and ``result`` are the stored documents; a value that is not an object is
     wrapped as ``{"value": ...}``. ``errors`` holds the latest attempts that failed, oldest
-    first; ``errors_dropped`` counts those that no longer fit.
+    first; ``errors_dropped`` counts those that no longer fit. ``error_fingerprint`` is what
+    dead letters of the same cause have in common.
     """
 
     id: TaskId
@@ -98,6 +99,7 @@ class Task:
     progress: object = None
     errors: Sequence[AttemptError] = ()
     errors_dropped: int = 0
+    error_fingerprint: str | None = None
     unique_key: str | None = None
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -215,7 +217,7 @@ _ABSENT: Final = {
     "status": Status.PENDING,
     "max_attempts": 0,
 }
-_TEXTS: Final = ("queue", "type", "unique_key")
+_TEXTS: Final = ("queue", "type", "unique_key", "error_fingerprint")
 _NUMBERS: Final = (
     "lane",
     "priority",

@@ -15,6 +15,7 @@ from typing import Final
 from gotasks_memstore._changes import Changes
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
+from gotasks_memstore._inspection import Inspection
 from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
@@ -25,6 +26,7 @@ from gotasks_py.errors import (
     TaskNotFoundError,
 )
 from gotasks_py.feed import Feed
+from gotasks_py.inspecting import Inspecting
 from gotasks_py.lifecycle import (
     Patch,
     claimed,
@@ -52,7 +54,7 @@ from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
-class MemStore:
+class MemStore(Inspection):
     """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
 
     For tests and for trying things out: everything is gone with the process. Give
@@ -388,3 +390,4 @@ def _fits(document: TaskDocument, patch: Patch) -> bool:
 _: type[Store] = MemStore
 _watching: type[Watching] = MemStore
 _metering: type[Metering] = MemStore
+_inspector: type[Inspecting] = MemStore

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import OperationFailure
@@ -52,8 +53,25 @@ INDEXES: Final = (
         (("queue", 1), ("type", 1), ("finished_at", 1)),
         {"partialFilterExpression": {"status": "dead"}},
     ),
+    # Lists and counts by status, the oldest task that is due, what is scheduled.
+    Index("list", (("queue", 1), ("status", 1), ("run_at", 1), ("_id", 1))),
+    # Dead letters that died of the same.
+    Index(
+        "errors",
+        (("queue", 1), ("error_fingerprint", 1), ("run_at", 1), ("_id", 1)),
+        _while_present("error_fingerprint"),
+    ),
+    # Lists by tag. Tasks without tags cost it nothing.
+    Index("tags", (("tags", 1), ("run_at", 1), ("_id", 1)), _while_present("tags.0")),
+    # Final tasks by the key that they held.
+    Index(
+        "released",
+        (("released_key", 1), ("run_at", 1), ("_id", 1)),
+        _while_present("released_key"),
+    ),
 )
 
+_CONFLICTS: Final = {85, 86}  # IndexOptionsConflict, IndexKeySpecsConflict
 _COMPARED: Final = ("unique", "expireAfterSeconds", "partialFilterExpression")
 
 
@@ -68,19 +86,34 @@ async def ensure_indexes(
         ConfigurationError: an index of that name exists and means something else.
     """
     existing = await collection.index_information()
+    missing = [index for index in indexes if index.name not in existing]
+    if missing:
+        await _create_all(collection, missing)
     for index in indexes:
-        found = existing.get(index.name)
-        if found is None:
-            await _create(collection, index)
-        else:
+        if found := existing.get(index.name):
             await _reconcile(database, collection, index, found)
+
+
+async def _create_all(
+    collection: AsyncCollection[dict[str, object]], indexes: Sequence[Index]
+) -> None:
+    models = [
+        IndexModel(list(index.keys), name=index.name, **dict(index.options)) for index in indexes
+    ]
+    try:
+        await collection.create_indexes(models)
+    except OperationFailure as error:
+        if error.code not in _CONFLICTS:
+            raise
+        for index in indexes:  # one after the other, to tell which one it is
+            await _create(collection, index)
 
 
 async def _create(collection: AsyncCollection[dict[str, object]], index: Index) -> None:
     try:
         await collection.create_index(list(index.keys), name=index.name, **dict(index.options))
     except OperationFailure as error:
-        if error.code not in {85, 86}:  # IndexOptionsConflict, IndexKeySpecsConflict
+        if error.code not in _CONFLICTS:
             raise
         msg = (
             f"index {index.name!r} {dict(index.keys)} of collection {collection.full_name} cannot "

@@ -21,6 +21,7 @@ from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
+from gotasks_mongostore._inspection import Inspection
 from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._render import render
 from gotasks_mongostore._transactions import check_session, transaction
@@ -35,6 +36,7 @@ from gotasks_py.errors import (
     TaskNotFoundError,
 )
 from gotasks_py.feed import Feed
+from gotasks_py.inspecting import Inspecting
 from gotasks_py.lifecycle import Patch, reaped
 from gotasks_py.metering import HOUR, Metering, Report
 from gotasks_py.metrics import Metrics, period
@@ -58,7 +60,7 @@ _WIRE_VERSION_5_0: Final = 13
 _PROJECT_ID: Final = {"_id": 1}
 
 
-class MongoStore:
+class MongoStore(Inspection):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -417,3 +419,4 @@ def _checked(hello: Mapping[str, object]) -> bool:
 _: type[Store] = MongoStore
 _watching: type[Watching] = MongoStore
 _metering: type[Metering] = MongoStore
+_inspecting: type[Inspecting] = MongoStore

@@ -16,7 +16,7 @@ from tests.mongo.recorder import recorded_lab
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
 
-NAMES = {"_id_", "claim", "reap", "unique", "ttl", "dead"}
+NAMES = {"_id_", "claim", "reap", "unique", "ttl", "dead", "list", "errors", "tags", "released"}
 WHILE_EXPIRING = {"expires_at": {"$exists": True}}
 
 

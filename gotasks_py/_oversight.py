@@ -1,0 +1,181 @@
+"""What operators ask and do of many tasks and whole queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from gotasks_py._bulk_operations import BulkOperation, BulkReport, Progress
+from gotasks_py.checks import check_count, check_name
+from gotasks_py.errors import ConfigurationError, UnknownQueueError
+from gotasks_py.inspecting import (
+    Count,
+    DeadPage,
+    Inspecting,
+    QueueOverview,
+    TaskFilter,
+    TaskPage,
+    check_page_size,
+)
+from gotasks_py.store import Store
+from gotasks_py.task import Status, Task
+
+_PER_SECOND: Final = 2_000
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_FINAL: Final = [status for status in Status if status.is_final]
+
+
+class Oversight:
+    """The part of a manager that looks at many tasks, and acts on them."""
+
+    _store: Store
+
+    async def _ready(self) -> None:
+        raise NotImplementedError
+
+    async def cancel(self, task_id: object) -> Task:
+        raise NotImplementedError
+
+    async def requeue(self, task_id: object, *, fresh_lifetime: bool = False) -> Task:
+        raise NotImplementedError
+
+    async def overview(self, queue: str | None = None) -> Sequence[QueueOverview]:
+        """Tell how each recorded queue is doing, by name; or only the one.
+
+        Raises:
+            UnknownQueueError: no store has recorded the queue.
+        """
+        if queue is not None:
+            check_name("queue", queue)
+        found = await (await self._inspected()).overview(queue)
+        if queue is not None and not found:
+            raise UnknownQueueError(queue, list(await self._store.queues()))
+        return found
+
+    async def find_tasks(
+        self,
+        wanted: TaskFilter | None = None,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        newest_first: bool = True,
+    ) -> TaskPage:
+        """List tasks, page by page, in the order of ``run_at``.
+
+        ``cursor`` is that of the page before. Each page looks at a bounded number of tasks;
+        with parts of the filter that no index serves (type, worker, payload, error) it may
+        be short and still have a cursor.
+
+        Raises:
+            ConfigurationError: an impossible limit, or a cursor that is none.
+            TaskNotFoundError: no task can have the id in the filter.
+        """
+        check_page_size(limit)
+        return await (await self._inspected()).find_tasks(
+            _checked(wanted), limit=limit, cursor=cursor, newest_first=newest_first
+        )
+
+    async def count_tasks(self, wanted: TaskFilter | None = None, *, limit: int = 10_000) -> Count:
+        """Count tasks up to ``limit``; beyond, the answer is that there are at least as many.
+
+        With parts of the filter that no index serves, only some thousand are looked at.
+        """
+        check_count("limit", limit)
+        return await (await self._inspected()).count_tasks(_checked(wanted), limit=limit)
+
+    async def dead_letters(
+        self, queue: str | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> DeadPage:
+        """Group dead letters by what they died of; the largest groups of the page first.
+
+        Raises:
+            ConfigurationError: an impossible limit, or a cursor that is none.
+        """
+        if queue is not None:
+            check_name("queue", queue)
+        check_page_size(limit)
+        return await (await self._inspected()).dead_groups(queue, limit=limit, cursor=cursor)
+
+    async def requeue_tasks(
+        self,
+        wanted: TaskFilter,
+        *,
+        fresh_lifetime: bool = False,
+        per_second: int = _PER_SECOND,
+        progress: Progress | None = None,
+    ) -> BulkReport:
+        """Bring back the dead letters of a filter; see :meth:`Manager.requeue`.
+
+        At most ``per_second`` of them, in batches. ``progress`` is called on the event loop
+        after each batch with the report so far; it must not block.
+        """
+        act = partial(self.requeue, fresh_lifetime=fresh_lifetime)
+        if _checked(wanted).run_before is None:
+            # What dies again is not met again.
+            wanted = replace(wanted, run_before=self._store.clock.now() + _MILLISECOND)
+        bulk = await self._bulk(wanted, [Status.DEAD], per_second, progress)
+        return await bulk.each(act)
+
+    async def cancel_tasks(
+        self,
+        wanted: TaskFilter,
+        *,
+        per_second: int = _PER_SECOND,
+        progress: Progress | None = None,
+    ) -> BulkReport:
+        """Cancel the pending and running tasks of a filter; see :meth:`Manager.cancel`.
+
+        Paced, and with ``progress``, as :meth:`requeue_tasks` is.
+        """
+        active = [Status.PENDING, Status.RUNNING]
+        bulk = await self._bulk(wanted, active, per_second, progress)
+        return await bulk.each(self.cancel)
+
+    async def delete_tasks(
+        self,
+        wanted: TaskFilter,
+        *,
+        per_second: int = _PER_SECOND,
+        progress: Progress | None = None,
+    ) -> BulkReport:
+        """Remove the tasks of a filter: final ones, unless it names other statuses.
+
+        Paced, and with ``progress``, as :meth:`requeue_tasks` is.
+        """
+        statuses = _FINAL if _checked(wanted).status is None else list(Status)
+        bulk = await self._bulk(wanted, statuses, per_second, progress)
+        return await bulk.delete()
+
+    async def _bulk(
+        self,
+        wanted: TaskFilter,
+        statuses: Sequence[Status],
+        per_second: int,
+        progress: Progress | None,
+    ) -> BulkOperation:
+        check_count("per_second", per_second)
+        if progress is not None and not callable(progress):
+            msg = f"progress must be a function of the report so far, not {progress!r}"
+            raise ConfigurationError(msg)
+        chosen = sorted(_checked(wanted).statuses.intersection(statuses))
+        store = await self._inspected()
+        return BulkOperation(store, replace(wanted, status=chosen), per_second, progress)
+
+    async def _inspected(self) -> Inspecting:
+        await self._ready()
+        if not isinstance(self._store, Inspecting):
+            msg = f"{type(self._store).__name__} cannot list or count tasks"
+            raise ConfigurationError(msg)
+        return self._store
+
+
+def _checked(wanted: TaskFilter | None) -> TaskFilter:
+    if wanted is None:
+        return TaskFilter()
+    if not isinstance(wanted, TaskFilter):  # pyright: ignore[reportUnnecessaryIsInstance]  - a plain dict is an easy mistake
+        msg = f"which tasks are meant is told by TaskFilter(queue=..., ...), not {wanted!r}"
+        raise ConfigurationError(msg)
+    return wanted
