@@ -275,11 +275,14 @@ def _nothing(target: _Target, key: object, value: object) -> int:
     return 0
 
 
-def _boolean(target: _Target, key: object, value: object) -> int:
-    if type(value) is not bool:
-        raise _UnprovenError
-    target[key] = value
-    return 1
+def _fixed(kind: type, size: int) -> Writer:
+    def write(target: _Target, key: object, value: object) -> int:
+        if type(value) is not kind:
+            raise _UnprovenError
+        target[key] = value
+        return size
+
+    return write
 
 
 def _integer(target: _Target, key: object, value: object) -> int:
@@ -289,18 +292,15 @@ def _integer(target: _Target, key: object, value: object) -> int:
     return 4 if -_INT32 <= value < _INT32 else 8
 
 
-def _number(target: _Target, key: object, value: object) -> int:
-    if type(value) is not float:
-        raise _UnprovenError
-    target[key] = value
-    return 8
-
-
 def _text(target: _Target, key: object, value: object) -> int:
     if type(value) is not str:
         raise _UnprovenError
     target[key] = value
     return 5 + (len(value) if value.isascii() else len(value.encode()))
+
+
+_boolean: Final = _fixed(bool, 1)
+_number: Final = _fixed(float, 8)
 
 
 def _anything(levels: int) -> Writer:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from tests.processes import is_alive
+
 pytestmark = pytest.mark.mongo
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -96,6 +98,16 @@ def processes_that_mention(word: str) -> list[int]:
     return found
 
 
+def told_until_work_is_claimed(demo: subprocess.Popen[str]) -> str:
+    assert demo.stdout is not None
+    told = ""
+    while "claimed" not in told:
+        line = demo.stdout.readline()
+        assert line, "the demo ended early"
+        told += line
+    return told
+
+
 def test_every_example_is_listed() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == PARTS | set(LINES)
 
@@ -139,12 +151,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, uri: 
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    told = ""
-    while "claimed" not in told:
-        line = process.stdout.readline()
-        assert line, "the demo ended early"
-        told += line
+    told = told_until_work_is_claimed(process)
     process.send_signal(number)
     rest, error = process.communicate(timeout=40)
     assert process.returncode == 130
@@ -164,12 +171,7 @@ def test_the_workers_of_a_demo_that_was_killed_end_too(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        told = ""
-        while "claimed" not in told:
-            line = process.stdout.readline()
-            assert line, "the demo ended early"
-            told += line
+        told = told_until_work_is_claimed(process)
         process.kill()
     workers = [int(number) for number in re.findall(r"process (\d+)", told)]
     deadline = time.monotonic() + 30
@@ -184,11 +186,3 @@ def test_a_demo_without_a_mongod_says_what_to_do() -> None:
     assert ended.returncode == 1
     assert ended.stderr.startswith("\nThe demo failed: GOTASKS_MONGOD=/nowhere/mongod")
     assert "Traceback" not in ended.stderr
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -50,8 +50,9 @@ async def test_as_many_workers_wake_as_tasks_come(store: FaultyStore) -> None:
             await producer.enqueue("q", "t", number)
         await anyio.sleep(0.01)
         assert len(started) == 4
-        # For each, the claim that finds it and the one that finds no more.
-        assert store.calls["claim"] - asked <= 2 * 4 + 1
+        # For each, the claim that finds it, one by the worker that is woken by that, and one more
+        # where the call came in the midst of a claim: no herd of eight.
+        assert store.calls["claim"] - asked <= 3 * 4
 
 
 async def test_neither_another_queue_nor_another_type_wakes_anybody(store: FaultyStore) -> None:

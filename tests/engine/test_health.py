@@ -5,12 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from gotasks_py import StoreUnavailableError
-from tests.engine.world import Ears, FaultyStore, a_manager, failing, seconds
+from tests.engine.world import AWAY, Ears, FaultyStore, a_manager, failing, seconds
 
 pytestmark = pytest.mark.anyio
-
-AWAY = StoreUnavailableError("the store is away")
 
 
 async def test_a_manager_that_is_not_running_is_not_healthy(store: FaultyStore) -> None:

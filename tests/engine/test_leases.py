@@ -18,15 +18,17 @@ from gotasks_py import (
     LeaseLostError,
     Manager,
     Status,
-    StoreUnavailableError,
     TaskContext,
     TaskPolicy,
 )
 from gotasks_py.store import ClaimRequest, Renewal
 from tests.engine.world import (
+    AWAY,
+    ONCE,
     Ears,
     FaultyStore,
     a_manager,
+    fail_renewals_of_threads,
     failing,
     orphan,
     reached,
@@ -36,9 +38,6 @@ from tests.engine.world import (
 )
 
 pytestmark = pytest.mark.anyio
-
-ONCE = TaskPolicy(max_attempts=1)
-AWAY = StoreUnavailableError("the store is away")
 
 
 async def test_a_handler_longer_than_its_lease_runs_once(store: FaultyStore) -> None:
@@ -597,14 +596,7 @@ async def test_a_failing_thread_heartbeat_is_reported_and_recovers(
 ) -> None:
     caplog.set_level(logging.INFO)
     store = MemStore()
-    fault = failing(AWAY, times=1)
-    renew = store._renew  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  - what its thread calls
-
-    def renew_or_fail(renewals: Sequence[Renewal]) -> object:
-        fault()
-        return renew(renewals)
-
-    monkeypatch.setattr(store, "_renew", renew_or_fail)
+    fail_renewals_of_threads(monkeypatch, store, failing(AWAY, times=1))
     manager = a_manager(store, lease=seconds(0.6))
 
     @manager.handler("q", "work")

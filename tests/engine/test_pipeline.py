@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any
 
 import anyio
 import pytest
@@ -21,15 +20,17 @@ from gotasks_py import (
     QueuePolicy,
     Retry,
     Status,
-    StoreUnavailableError,
     TaskContext,
     TaskEvent,
     TaskPolicy,
 )
 from tests.engine.world import (
+    AWAY,
+    ONCE,
     Ears,
     FaultyStore,
     a_manager,
+    a_pipeline,
     failing,
     reached,
     real_time,
@@ -38,13 +39,6 @@ from tests.engine.world import (
 )
 
 pytestmark = pytest.mark.anyio
-
-AWAY = StoreUnavailableError("the store is away")
-ONCE = TaskPolicy(max_attempts=1)
-
-
-def a_pipeline(store: FaultyStore, *queues: str | QueuePolicy, **settings: Any) -> Manager:
-    return a_manager(store, *queues, **{"mode": PipelineMode()} | settings)
 
 
 def many(number: int, policy: TaskPolicy | None = None) -> list[Enqueue]:

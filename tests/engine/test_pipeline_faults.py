@@ -16,7 +16,6 @@ from gotasks_py import (
     PipelineMode,
     QueuePolicy,
     Status,
-    StoreUnavailableError,
     Task,
     TaskPolicy,
 )
@@ -24,8 +23,11 @@ from gotasks_py.store import ClaimRequest
 from gotasks_py.testing import VirtualClock
 from tests.engine.virtual import VirtualTimeLoop
 from tests.engine.world import (
+    AWAY,
+    ONCE,
     FaultyStore,
     a_manager,
+    a_pipeline,
     failing,
     is_running,
     orphan,
@@ -35,13 +37,6 @@ from tests.engine.world import (
 )
 
 pytestmark = pytest.mark.anyio
-
-AWAY = StoreUnavailableError("the store is away")
-ONCE = TaskPolicy(max_attempts=1)
-
-
-def a_pipeline(store: FaultyStore, *queues: str | QueuePolicy, **settings: Any) -> Manager:
-    return a_manager(store, *queues, **{"mode": PipelineMode()} | settings)
 
 
 def a_sleeper(store: FaultyStore, **settings: Any) -> Manager:

@@ -17,14 +17,11 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import ConfigurationError, Manager, Status, StoreUnavailableError, TaskPolicy
+from gotasks_py import ConfigurationError, Manager, Status, TaskPolicy
 from gotasks_py.task import Task
-from tests.engine.world import Ears, FaultyStore, a_manager, failing, real_time, seconds
+from tests.engine.world import AWAY, ONCE, Ears, FaultyStore, a_manager, failing, real_time, seconds
 
 pytestmark = pytest.mark.anyio
-
-ONCE = TaskPolicy(max_attempts=1)
-AWAY = StoreUnavailableError("the store is away")
 
 
 class Slow:

@@ -8,12 +8,21 @@ from typing import Any
 import anyio
 import pytest
 
-from gotasks_py import JanitorConfig, Manager, Status, StoreUnavailableError, TaskPolicy
-from tests.engine.world import FaultyStore, a_manager, failing, orphan, real_time, seconds, settled
+from gotasks_py import JanitorConfig, Manager, Status, TaskPolicy
+from tests.engine.world import (
+    AWAY,
+    FaultyStore,
+    a_manager,
+    fail_renewals_of_threads,
+    failing,
+    orphan,
+    real_time,
+    seconds,
+    settled,
+)
 
 pytestmark = pytest.mark.anyio
 
-AWAY = StoreUnavailableError("the store is away")
 BUG = RuntimeError("a bug in the store")
 
 
@@ -159,14 +168,7 @@ async def test_a_manager_that_fails_as_a_whole_ends_run_with_its_error(
 async def test_a_thread_heartbeat_that_crashes_is_started_again(
     monkeypatch: pytest.MonkeyPatch, store: FaultyStore
 ) -> None:
-    fault = failing(BUG, times=1)
-    renew = store._renew  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  - what its thread calls
-
-    def renew_or_crash(renewals: Any) -> Any:
-        fault()
-        return renew(renewals)
-
-    monkeypatch.setattr(store, "_renew", renew_or_crash)
+    fail_renewals_of_threads(monkeypatch, store, failing(BUG, times=1))
     manager = a_manager(store, lease=seconds(0.9))
 
     @manager.handler("q", "work")

@@ -25,6 +25,7 @@ from gotasks_py import (
     Status,
     Task,
     TaskEvent,
+    TaskPolicy,
 )
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 from gotasks_py.feed import Event, Feed
@@ -42,6 +43,8 @@ EAGER = PipelineMode(lookahead=timedelta(milliseconds=1), queue_lease=timedelta(
 modes: dict[str, PipelineMode | None] = {"default": None}
 """What :func:`a_manager` works in, unless it is told; set by the fixture ``mode``."""
 
+AWAY = StoreUnavailableError("the store is away")
+ONCE = TaskPolicy(max_attempts=1)
 NO_JITTER = Fixed(delay=timedelta(seconds=10), jitter=0)
 
 
@@ -60,6 +63,23 @@ def a_manager(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> M
         "mode": modes["default"],
     }
     return Manager(store, **chosen | settings)
+
+
+def a_pipeline(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> Manager:
+    return a_manager(store, *queues, **{"mode": PipelineMode()} | settings)
+
+
+def fail_renewals_of_threads(
+    monkeypatch: pytest.MonkeyPatch, store: MemStore, fault: Callable[[], object]
+) -> None:
+    """Call ``fault`` before each renewal that a heartbeat's thread makes."""
+    renew = store._renew  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  - what its thread calls
+
+    def renew_or_fail(renewals: Sequence[Renewal]) -> object:
+        fault()
+        return renew(renewals)
+
+    monkeypatch.setattr(store, "_renew", renew_or_fail)
 
 
 class FaultyStore(MemStore):

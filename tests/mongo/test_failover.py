@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -29,6 +29,7 @@ from tests.lab import (
     ref_of,
     token_of,
 )
+from tests.mongo.fail_points import failing_commands
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
 
@@ -58,20 +59,7 @@ async def lab(
 def failing(raw_client: MongoClient[dict[str, Any]]) -> FailPoint:
     """Make a server fail some commands of this file's clients, and of nobody else."""
 
-    @contextmanager
-    def fail(*commands: str, times: int = 1, **data: Any) -> Generator[None]:
-        aimed = {"failCommands": list(commands), "appName": APP, **data}
-        mode: Mapping[str, object] = {"times": times}
-        try:
-            raw_client.admin.command("configureFailPoint", "failCommand", mode=mode, data=aimed)
-        except OperationFailure:
-            pytest.skip("the server allows no fail points")
-        try:
-            yield
-        finally:
-            raw_client.admin.command("configureFailPoint", "failCommand", mode="off")
-
-    return fail
+    return partial(failing_commands, raw_client, APP)
 
 
 RETRIED = {"errorCode": 91, "errorLabels": ["RetryableWriteError"]}

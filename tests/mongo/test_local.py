@@ -18,6 +18,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from gotasks_mongostore.local import LocalReplicaSet, find_mongod, mongodb_uri
 from gotasks_py.errors import ConfigurationError, StoreUnavailableError
+from tests.processes import is_alive
 
 pytestmark = pytest.mark.mongo
 
@@ -62,14 +63,6 @@ def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
-    return True
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     return True
 
 

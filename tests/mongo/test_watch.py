@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import anyio
 import pytest
 from pymongo import AsyncMongoClient, MongoClient
-from pymongo.errors import OperationFailure
 
 from gotasks_mongostore import MongoStore
 from gotasks_py import Manager, QueuePolicy, TaskContext, TaskPolicy, lifecycle
@@ -19,6 +18,7 @@ from gotasks_py.feed import Claimable, Event, Feed, Gap
 from gotasks_py.lifecycle import Failure
 from gotasks_py.store import Store
 from tests.lab import HOUR, SECOND, Lab, MongoHand, raw_collection, ref_of
+from tests.mongo.fail_points import failing_commands
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
 
@@ -177,23 +177,6 @@ async def test_a_feed_carries_on_where_another_has_stopped(mongo_lab: Lab) -> No
     assert not any(about(first)(event) for event in events)
 
 
-@contextmanager
-def failing_reads(
-    client: MongoClient[dict[str, Any]], *, times: int = 1, **how: Any
-) -> Generator[None]:
-    """Make reads of change streams fail, of this file's own clients only."""
-    data = {"failCommands": ["getMore"], "appName": APP, **how}
-    try:
-        mode = {"times": times}
-        client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)
-    except OperationFailure:
-        pytest.skip("the server allows no fail points")
-    try:
-        yield
-    finally:
-        client.admin.command("configureFailPoint", "failCommand", mode="off")
-
-
 @pytest.fixture
 async def failing_lab(
     mongodb: str, raw_client: MongoClient[dict[str, Any]], namespace: str
@@ -222,7 +205,7 @@ async def test_a_stream_that_breaks_is_opened_again_and_nothing_is_missed(
     async with worker:
         await connected(worker)
         for number in range(3):
-            with failing_reads(raw_client, **how):
+            with failing_commands(raw_client, APP, "getMore", **how):
                 # Past the client of the worker, which would wake a worker by itself.
                 await failing_lab.enqueue(payload={"value": number})
                 with anyio.fail_after(20):

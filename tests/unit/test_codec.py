@@ -2,12 +2,10 @@
 
 import math
 import re
-import threading
 from collections import OrderedDict, defaultdict, deque
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import IntEnum, StrEnum
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
@@ -22,7 +20,6 @@ from pydantic import (
     Field,
     Json,
     PlainSerializer,
-    PrivateAttr,
     RootModel,
     TypeAdapter,
     model_validator,
@@ -31,14 +28,9 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from gotasks_py.codec import Codec, Document, codec_for, codec_for_value
 from gotasks_py.errors import HandlerError, PayloadError, PayloadTooLargeError
+from tests.unit.values import LIMIT, Color, Item, Opaque, Order, Record, Strict, encoded
 
-LIMIT = 8 * 2**20
 INDIA = timezone(timedelta(hours=5, minutes=30))
-
-
-class Color(Enum):
-    RED = "red"
-    PAIR = (1, 2)
 
 
 class Level(IntEnum):
@@ -49,34 +41,10 @@ class Word(StrEnum):
     HI = "hi"
 
 
-class Item(BaseModel):
-    x: int
-
-
-class Order(BaseModel):
-    item: Item
-    items: list[Item] = []
-
-
 class Aliased(BaseModel):
     old: int = Field(validation_alias=AliasChoices("older", "oldest"))
     both: int = Field(alias="BOTH")
     out: int = Field(serialization_alias="OUT")
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    day: date
-    pair: tuple[int, ...] = (1,)
-    ids: dict[int, UUID] = {}
-    raw: bytes = b""
-
-
-class Hidden(BaseModel):
-    excluded: int = Field(default=0, exclude=True)
-    _private: int = PrivateAttr(default=0)
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
 
 class Cat(BaseModel):
@@ -111,13 +79,6 @@ class Typed(TypedDict):
     at: NotRequired[datetime]
 
 
-@dataclass
-class Record:
-    items: list[Item]
-    names: dict[int, str] = field(default_factory=dict)
-    cache: int = field(default=0, compare=False)
-
-
 V = TypeVar("V")
 
 
@@ -126,13 +87,6 @@ class Box(BaseModel, Generic[V]):
 
 
 Alias = TypeAliasType("Alias", Item)
-
-
-class Opaque:
-    """Compared by identity, stored by its own serializer."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
 
 
 class WithOpaque(BaseModel):
@@ -156,10 +110,6 @@ class Consuming(BaseModel):
     @classmethod
     def consume(cls, data: dict[str, Any]) -> dict[str, Any]:
         return {"rest": data.pop("rest")}
-
-
-def encoded(annotation: object, value: object) -> Document:
-    return codec_for(annotation).encode(value, limit=LIMIT)
 
 
 def refusal(annotation: object, value: object) -> PayloadError:

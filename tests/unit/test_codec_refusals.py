@@ -1,11 +1,8 @@
 """What a codec refuses, and how it says where and why."""
 
 import re
-import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import date, datetime, tzinfo
-from enum import Enum
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,7 +10,6 @@ import pytest
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     PlainSerializer,
     PrivateAttr,
     SecretStr,
@@ -22,61 +18,13 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from gotasks_py.codec import Document, codec_for
+from gotasks_py.codec import codec_for
 from gotasks_py.errors import PayloadError
-
-LIMIT = 8 * 2**20
-
-
-class Color(Enum):
-    RED = "red"
-    PAIR = (1, 2)
-
-
-class Item(BaseModel):
-    x: int
+from tests.unit.values import Color, Hidden, Item, Opaque, Order, Record, Strict, encoded
 
 
 class SpecialItem(Item):
     y: int = 0
-
-
-class Order(BaseModel):
-    item: Item
-    items: list[Item] = []
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    day: date
-    pair: tuple[int, ...] = (1,)
-    ids: dict[int, UUID] = {}
-    raw: bytes = b""
-
-
-class Hidden(BaseModel):
-    excluded: int = Field(default=0, exclude=True)
-    _private: int = PrivateAttr(default=0)
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
-
-
-@dataclass
-class Record:
-    items: list[Item]
-    names: dict[int, str] = field(default_factory=dict)
-    cache: int = field(default=0, compare=False)
-
-
-class Opaque:
-    """Compared by identity, stored by its own serializer."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-def encoded(annotation: object, value: object) -> Document:
-    return codec_for(annotation).encode(value, limit=LIMIT)
 
 
 def refusal(annotation: object, value: object) -> PayloadError:
