@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 TaskId: TypeAlias = Hashable
@@ -75,7 +76,7 @@ class LeaseRef:
     token: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """A snapshot of one stored task.
 
@@ -129,17 +130,57 @@ class Task:
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> Task:
         """Read a stored document; a field of the wrong kind reads as absent."""
-        # Only what is there is looked at: claims of many read thousands in a second.
-        values: dict[str, Any] = {**_ABSENT}
-        for name, value in document.items():
-            if type(value) is _USUAL.get(name):
-                values[name] = value
-            elif (read := _READERS.get(name)) and (found := read(value)) is not None:
-                values[_RENAMED.get(name, name)] = found
+        kinds = (*document, *map(type, document.values()))
+        shape = _SHAPES.get(kinds) or _learned(kinds, document)
+        task = object.__new__(cls)
+        # Claims of many read thousands in a second, and the initialiser of a frozen dataclass
+        # sets each of its fields by a call.
+        values = task.__dict__
+        values.update(_ABSENT, metadata={})
+        values.update(document)
+        for key in shape.foreign:
+            del values[key]
+        for name, key, read in shape.readers:
+            found = read(document[key])
+            values[name] = _ABSENT[name] if found is None else found
         released_key = document.get("released_key")
-        if isinstance(released_key, str) and not values.get("unique_key"):
+        if isinstance(released_key, str) and not task.unique_key:
             values["unique_key"] = released_key or None
-        return cls(**values)
+        return task
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What to do with the fields of a document, told by their names and types alone.
+
+    ``foreign`` are no fields of a task. The ``readers`` make what they can of all that cannot
+    be taken as it is; each names the task's field, the document's, and how to read it.
+    """
+
+    foreign: Sequence[str]
+    readers: Sequence[tuple[str, str, Callable[[object], object]]]
+
+
+def _learned(kinds: tuple[object, ...], document: Mapping[str, object]) -> _Shape:
+    if len(_SHAPES) >= _MOST_SHAPES:  # of documents that hands have made
+        _SHAPES.clear()
+    shape = _SHAPES[kinds] = _Shape(
+        foreign=[key for key in document if key not in _ABSENT],
+        # What a document must not name comes first, for its right name to overrule.
+        readers=[
+            *((key, key, _nothing) for key in document if key in _RENAMED.values()),
+            *(
+                (_RENAMED.get(key, key), key, _READERS[key])
+                for key, value in document.items()
+                if key in _READERS and type(value) is not _USUAL.get(key)
+            ),
+        ],
+    )
+    return shape
+
+
+def _nothing(_value: object) -> None:
+    return None
 
 
 def _as_it_is(value: object) -> object:
@@ -210,13 +251,6 @@ def _error(entry: Mapping[str, object]) -> AttemptError:
 
 
 _STATUSES: Final[Mapping[str, Status]] = {status.value: status for status in Status}
-_ABSENT: Final = {
-    "id": None,
-    "queue": "",
-    "type": "",
-    "status": Status.PENDING,
-    "max_attempts": 0,
-}
 _TEXTS: Final = ("queue", "type", "unique_key", "error_fingerprint")
 _NUMBERS: Final = (
     "lane",
@@ -256,3 +290,15 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = {
     "lease": _lease,
     "errors": _errors,
 }
+# A task as an empty document reads.
+_ABSENT: Final[Mapping[str, Any]] = {
+    **{each.name: each.default for each in fields(Task) if each.default is not MISSING},
+    "id": None,
+    "queue": "",
+    "type": "",
+    "status": Status.PENDING,
+    "max_attempts": 0,
+    "metadata": MappingProxyType({}),
+}
+_SHAPES: Final[dict[tuple[object, ...], _Shape]] = {}
+_MOST_SHAPES: Final = 1_000

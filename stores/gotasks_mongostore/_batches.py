@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gotasks_mongostore import _filters as filters
-from gotasks_mongostore._decoding import in_utc, without_zones
+from gotasks_mongostore._decoding import all_in_utc, without_zones
 from gotasks_mongostore._driver import Document
 from gotasks_mongostore._low_water import Bound
 from gotasks_mongostore._reading import claimed_task
@@ -44,8 +44,7 @@ async def find(
         condition, sort=filters.CLAIM_ORDER, limit=limit, hint="claim", batch_size=limit
     )
     found = await cursor.to_list(None)
-    for document in found:
-        in_utc(document)
+    all_in_utc(found)
     return found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
-from bson import ObjectId
+from bson import Int64, ObjectId
 
 from gotasks_py.lifecycle import Patch
 from gotasks_py.store import ClaimRequest, Renewal
@@ -19,6 +19,9 @@ PlainState: TypeAlias = tuple[int, int, int]  # attempts, interruptions, max_att
 CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
 _MOST_SCANS: Final = 200
 _SKEW: Final = timedelta(seconds=1)
+# Compared by type, for to Python True is a number.
+_WHOLE: Final = frozenset({int, Int64})
+_USUAL_IDS: Final = frozenset({ObjectId, str})
 # Whatever else a hand may have written sorts below a date and would count as due.
 _A_DATE: Final = {"$gte": datetime(1, 1, 1, tzinfo=UTC)}
 
@@ -64,18 +67,19 @@ def due_from(request: ClaimRequest, priorities: range, low_water: datetime) -> F
 
 def plain_state(document: Mapping[str, object]) -> PlainState | None:
     """Tell the state of a pending task if its next one can be told without the server."""
-    match document:
-        case {
-            "status": Status.PENDING.value,
-            "attempts": int(attempts),
-            "interruptions": int(interruptions),
-            "max_attempts": int(max_attempts),
-            "due_at": datetime(),
-            "_id": ObjectId() | str(),
-        } if bool not in {type(attempts), type(interruptions), type(max_attempts)}:
-            return attempts, interruptions, max_attempts
-        case _:
-            return None
+    attempts = document.get("attempts")
+    interruptions = document.get("interruptions")
+    max_attempts = document.get("max_attempts")
+    if (
+        type(attempts) in _WHOLE
+        and type(interruptions) in _WHOLE
+        and type(max_attempts) in _WHOLE
+        and document.get("status") == Status.PENDING.value
+        and type(document.get("due_at")) is datetime
+        and type(document["_id"]) in _USUAL_IDS
+    ):
+        return cast("PlainState", (attempts, interruptions, max_attempts))
+    return None
 
 
 def still_as_found(

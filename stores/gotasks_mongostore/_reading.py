@@ -20,6 +20,8 @@ def claimed_task(document: Mapping[str, object], request: ClaimRequest) -> Task:
 
 def _lane_of(document: Mapping[str, object], request: ClaimRequest) -> int:
     stored = document.get("lane")
+    if type(stored) is int and stored in request.lanes:
+        return stored
     # A hand may have written a number of another type, or several: the server compares all.
     for value in stored if isinstance(stored, list) else [stored]:
         number = value.to_decimal() if isinstance(value, Decimal128) else value
