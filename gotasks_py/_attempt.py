@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -79,12 +80,20 @@ class AttemptRunner:
             group.start_soon(attempt.run)
         return attempt.again_in
 
-    async def run_here(
-        self, running: Running, handler: Handler[Any, Any], queue: QueuePolicy
+    async def run_in(
+        self,
+        scope: anyio.CancelScope,
+        running: Running,
+        handler: Handler[Any, Any],
+        queue: QueuePolicy,
     ) -> timedelta | None:
-        """Do the same as :meth:`run` in the task and context of the caller, who shields it."""
+        """Do the same as :meth:`run` in the task and context of the caller.
+
+        ``scope`` is the caller's and a shield. It is what stops the handler: once it is
+        cancelled, the caller has to leave it, and must not wait for anything in it.
+        """
         attempt = _Attempt(self, running, handler, queue)
-        await attempt.run_unshielded()
+        await attempt.run_in(scope)
         return attempt.again_in
 
     async def refuse(self, running: Running) -> None:
@@ -110,6 +119,17 @@ class AttemptRunner:
             await self.settler.let_go(running, patch)
 
 
+async def _foreign(cancellation: BaseException) -> BaseException:
+    """Tell the failure that a cancellation is which the engine has not asked for."""
+    try:
+        # If asyncio is closing its event loop, the engine hears of it now; if not, it was the
+        # handler's own doing.
+        await anyio.lowlevel.checkpoint()
+    except anyio.get_cancelled_exc_class() as closing:
+        return closing
+    return cancellation
+
+
 def _caught(call: Callable[..., object], arguments: Sequence[object]) -> object:
     """Call in a thread. What is raised travels as a value: a future cannot carry all of it."""
     try:
@@ -131,32 +151,25 @@ class _Attempt:
         self._task = running.task
         self._handler = handler
         self._policy = attempt_policy(running.task, handler.policy, queue, runner.defaults)
-        self._log = {"task_id": str(running.task.id)}
         # Not the verdict: it holds the error, whose traceback holds this object's frames, and
         # that cycle would keep whatever the handler worked on alive until a collection.
         self.again_in: timedelta | None = None
 
     async def run(self) -> None:
         # Closing asyncio's event loop cancels the group around this; the outcome counts still.
-        with anyio.CancelScope(shield=True):
-            await self.run_unshielded()
+        with anyio.CancelScope(shield=True) as scope:
+            await self.run_in(scope)
 
-    async def run_unshielded(self) -> None:
+    async def run_in(self, scope: anyio.CancelScope) -> None:
         clock = self._runner.store.clock
         handling.set(True)
         if self._runner.hooks.has("on_claim"):
             await self._runner.hooks.call("on_claim", TaskEvent(task=self._task))
         began = clock.monotonic()
-        ending = await self._ending()
+        ending = await self._ending(scope)
         self._running.is_over = True
         duration = timedelta(seconds=clock.monotonic() - began)
-        judge = Judge(
-            task=self._task,
-            kind=self._handler.policy,
-            policy=self._policy,
-            handler_started=self._running.handler_started,
-        )
-        verdict = judge.judge(ending, clock.now())
+        verdict = self._judged(ending)
         # They hold the handler's error, whose traceback holds this frame: a cycle.
         del ending
         bulk = self._runner.bulk
@@ -164,10 +177,24 @@ class _Attempt:
             match verdict:
                 case Done() if bulk is not None and bulk.take(self, verdict, duration):
                     pass
+                case _ if scope.cancel_called:
+                    with anyio.CancelScope(shield=True):
+                        await self.conclude(verdict, duration)
                 case _:
                     await self.conclude(verdict, duration)
         finally:
             del verdict
+
+    def _judged(self, ending: Ending) -> Verdict:
+        if isinstance(ending, Returned):
+            return Done(ending.value, ending.document)
+        judge = Judge(
+            task=self._task,
+            kind=self._handler.policy,
+            policy=self._policy,
+            handler_started=self._running.handler_started,
+        )
+        return judge.judge(ending, self._runner.store.clock.now())
 
     async def conclude(self, verdict: Verdict, duration: timedelta) -> None:
         """Record what follows from the attempt, and tell of what it became."""
@@ -177,17 +204,11 @@ class _Attempt:
                 self.again_in = recorded.delay
             await self.announce(recorded, duration)
 
-    async def _ending(self) -> Ending:
+    async def _ending(self, scope: anyio.CancelScope) -> Ending:
         expires_at, claimed_at = self._task.expires_at, self._task.updated_at
         if expires_at is not None and expires_at <= claimed_at:
             return Expired()
-        scope = anyio.CancelScope(shield=True)
-        value, error = _NOTHING, None
-        try:
-            with scope:
-                value, error = await self._outcome(scope)
-        except anyio.get_cancelled_exc_class() as cancellation:
-            error = cancellation
+        value, error = await self._outcome(scope)
         try:
             if self._running.completion is not None:
                 return self._completed(error)
@@ -198,23 +219,22 @@ class _Attempt:
             del error  # its traceback holds this frame, and so itself
 
     async def _outcome(self, scope: anyio.CancelScope) -> tuple[object, BaseException | None]:
-        """Run the handler in its scope; tell what it returned or raised."""
-        if self._policy.timeout is not None:
-            scope.deadline = anyio.current_time() + self._policy.timeout.total_seconds()
+        """Run the handler; tell what it returned or raised."""
+        timeout = self._policy.timeout
+        if timeout is not None:
+            scope.deadline = anyio.current_time() + timeout.total_seconds()
         self._running.scope = scope
         if self._running.stop_reason is not None:
             scope.cancel()
         try:
             return await self._handle(), None
         except anyio.get_cancelled_exc_class() as cancellation:
-            if scope.cancel_called:
-                raise
-            # If asyncio is closing its event loop, the engine hears of it now; if not, it was
-            # the handler's own doing, and so its failure.
-            await anyio.lowlevel.checkpoint()
-            return _NOTHING, cancellation
+            return _NOTHING, None if scope.cancel_called else await _foreign(cancellation)
         except BaseException as failure:  # noqa: BLE001  - a failed attempt, whatever it is
             return _NOTHING, failure
+        finally:
+            if timeout is not None:
+                scope.deadline = math.inf
 
     def _completed(self, error: BaseException | None) -> Ending:
         """Take the handler's own completion for its ending: it is committed."""
@@ -224,7 +244,7 @@ class _Attempt:
                 "the handler of task %s failed after it had completed the task: %s",
                 self._task.id,
                 text_of(error),
-                extra=self._log,
+                extra={"task_id": str(self._task.id)},
             )
         return self._running.completion
 
@@ -258,6 +278,8 @@ class _Attempt:
             # What was told to stop before it started must not start.
             await anyio.lowlevel.checkpoint()
         self._running.handler_started = True
+        if not self._runner.middleware:
+            return await self._call(context, payload)
         call: Callable[[], Awaitable[object]] = partial(self._call, context, payload)
         for middleware in reversed(self._runner.middleware):
             call = partial(middleware, context, call)
@@ -300,7 +322,7 @@ class _Attempt:
                 "ends: %s",
                 self._task.id,
                 error,
-                extra=self._log,
+                extra={"task_id": str(self._task.id)},
             )
             return None
         except StoreError as error:
@@ -311,7 +333,10 @@ class _Attempt:
         """Make a result that the database refuses a dead letter that says so."""
         if not isinstance(verdict, Done):
             logger.error(
-                "the outcome of task %s was refused: %s", self._task.id, error, extra=self._log
+                "the outcome of task %s was refused: %s",
+                self._task.id,
+                error,
+                extra={"task_id": str(self._task.id)},
             )
             return None
         judge = Judge(

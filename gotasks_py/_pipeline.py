@@ -79,8 +79,9 @@ class Pipeline:
     async def work(self) -> None:
         """Run one task after the other until the pool stops."""
         while not self.pool.is_stopping:
-            with anyio.CancelScope(shield=True):
-                await self._run_on()
+            # The handlers' scope, too: one for each would take a tenth of a short task's time.
+            with anyio.CancelScope(shield=True) as scope:
+                await self._run_on(scope)
             await self._wait()
 
     def stop(self) -> None:
@@ -105,9 +106,10 @@ class Pipeline:
         self._wake(len(claimed))
         return bool(claimed)
 
-    async def _run_on(self) -> None:
+    async def _run_on(self, scope: anyio.CancelScope) -> None:
+        """Run what is in the buffer, until a handler had to be stopped through the scope."""
         clock = self.runner.store.clock
-        while self._buffer and not self.pool.is_stopping:
+        while self._buffer and not self.pool.is_stopping and not scope.cancel_called:
             claimed, began = self._buffer.popleft(), clock.monotonic()
             if claimed.deadline - began < self.lease.total_seconds():
                 await self._return([claimed])
@@ -115,13 +117,13 @@ class Pipeline:
                 continue
             self._free -= 1
             try:
-                await self._attempt(claimed)
+                await self._attempt(claimed, scope)
             finally:
                 ended = clock.monotonic()
                 self._free += 1
                 self._appetite.ended(began, ended)
                 self._ask()
-            if ended - self._let_in_at > _LONGEST_STRETCH_SECONDS:
+            if ended - self._let_in_at > _LONGEST_STRETCH_SECONDS and not scope.cancel_called:
                 await checkpoint()
                 self._let_in_at = clock.monotonic()
 
@@ -141,7 +143,7 @@ class Pipeline:
         for _ in range(min(number, len(self._idle))):
             self._idle.popleft().set()
 
-    async def _attempt(self, claimed: Claimed) -> None:
+    async def _attempt(self, claimed: Claimed, scope: anyio.CancelScope) -> None:
         running = running_for(claimed, self.lease)
         if running.task.status is Status.PENDING and not await self._began(running):
             return
@@ -153,7 +155,7 @@ class Pipeline:
         if was_idle:
             self.work_began()
         try:
-            await self._run(running, claimed)
+            await self._run(running, claimed, scope)
         except anyio.get_cancelled_exc_class():
             # The scopes of others are kept out: it was a handler, or asyncio closes its loop.
             logger.exception(
@@ -165,17 +167,18 @@ class Pipeline:
             if not running.is_in_bulk:
                 self.running.by_token.pop(claimed.token, None)
 
-    async def _run(self, running: Running, claimed: Claimed) -> None:
+    async def _run(self, running: Running, claimed: Claimed, scope: anyio.CancelScope) -> None:
         handler = self.registry.find(running.task.queue, running.task.type)
         if handler is None:
             await self.runner.refuse(running)
             return
-        again_in = await Isolated(self.runner.run_here(running, handler, claimed.queue))
+        again_in = await Isolated(self.runner.run_in(scope, running, handler, claimed.queue))
         if again_in is not None:
             due_at = self.runner.store.clock.now() + again_in
             self.pool.nudge(running.task.queue, due_at)
-        if running.is_in_bulk and self.runner.bulk is not None and self.runner.bulk.is_full:
-            await self.runner.bulk.room()
+        bulk = self.runner.bulk
+        if running.is_in_bulk and bulk is not None and bulk.is_full and not scope.cancel_called:
+            await bulk.room()
 
     async def _began(self, running: Running) -> bool:
         """Begin a last attempt, which the claim has only reserved."""

@@ -52,7 +52,8 @@ class Expired:
     """The task was past its lifetime when it was claimed; nothing was started."""
 
 
-Ending: TypeAlias = Returned | Raised | Unstorable | Stopped | Expired
+Failing: TypeAlias = Raised | Unstorable | Stopped | Expired
+Ending: TypeAlias = Returned | Failing
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +108,16 @@ Verdict: TypeAlias = Done | Retrying | Dead | Snoozed | Released | Cancelled | L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Decides what follows from how one attempt ended."""
+    """Decides what follows from an attempt that has not simply returned."""
 
     task: Task
     kind: TypePolicy
     policy: AttemptPolicy
     handler_started: bool
 
-    def judge(self, ending: Ending, now: datetime) -> Verdict:
+    def judge(self, ending: Failing, now: datetime) -> Verdict:
         """Tell what follows."""
         match ending:
-            case Returned(value, document):
-                return Done(value, document)
             case Raised(error):
                 return self._raised(error, now)
             case Unstorable(error):

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from gotasks_py import Fixed, Lease, PayloadError, Reject, Retry, Snooze, Status, Task
-from gotasks_py._running import Returned, StopReason
+from gotasks_py._running import StopReason
 from gotasks_py._verdict import (
     Cancelled,
     Dead,
-    Done,
     Ending,
     Expired,
     Judge,
@@ -59,7 +58,6 @@ PICKY = judge(give_up_on=(KeyError, TimeoutError))
 @pytest.mark.parametrize(
     ("judge", "ending", "verdict", "kind"),
     [
-        (FIRST, Returned(1, {"value": 1}), Done, None),
         (FIRST, Raised(ValueError()), Retrying, "ValueError"),
         (LAST, Raised(ValueError()), Dead, "ValueError"),
         (ONCE, Raised(ValueError()), Dead, "ValueError"),
