@@ -17,7 +17,7 @@ from gotasks_mongostore._low_water import Bound
 from gotasks_mongostore._reading import claimed_task
 from gotasks_mongostore._render import Pipeline, render
 from gotasks_py.expressions import Each
-from gotasks_py.lifecycle import Patch, batch_token, claimed_in_batch
+from gotasks_py.lifecycle import Patch, batch_token, claimed_as_known, claimed_in_batch
 from gotasks_py.store import ClaimRequest
 from gotasks_py.task import LeaseRef, Status, Task, TaskId
 
@@ -60,10 +60,9 @@ async def take(
     that were lapsed, or that a hand has spoilt, are read back: the server knows best what
     became of them.
     """
-    patch = claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
     states = [filters.plain_state(each) for each in found]
     result = await tasks.update_many(
-        filters.still_as_found(request, found, states), render(patch), hint="_id_"
+        filters.still_as_found(request, found, states), render(_claim(request, states)), hint="_id_"
     )
     if result.matched_count != len(found):
         states = [None] * len(found)
@@ -74,6 +73,20 @@ async def take(
         for each, state in zip(found, states, strict=True)
     )
     return [claimed_task(each, request) for each in documents if each is not None]
+
+
+def _claim(request: ClaimRequest, states: Sequence[filters.PlainState | None]) -> Patch:
+    state = states[0]
+    if state is None or any(each != state for each in states):
+        return claimed_in_batch(token=request.token, owner=request.owner, lease=request.lease)
+    attempts, _, max_attempts = state
+    return claimed_as_known(
+        token=request.token,
+        owner=request.owner,
+        lease=request.lease,
+        attempts=attempts,
+        max_attempts=max_attempts,
+    )
 
 
 async def _read_back(

@@ -90,7 +90,8 @@ def still_as_found(
     """Match those of the found tasks that nobody has claimed since; index ``_id_``.
 
     Whatever happens to a task in between moves its due time past the latest that was
-    found. The counts say it once more, in case a clock was set back.
+    found. The counts say it once more, in case a clock was set back. That they are due by the
+    server's time the find has told.
     """
     ids = [each["_id"] for each in found]
     due_times = [at for each in found if isinstance(at := each["due_at"], datetime)]
@@ -100,7 +101,7 @@ def still_as_found(
     clauses = [_in_state(state, of_state) for state, of_state in groups.items()]
     as_found = clauses[0] if len(clauses) == 1 else {"$or": clauses}
     return {
-        **due(request),
+        **_claimable(request),
         "_id": {"$in": ids},
         "due_at": {"$gte": min(due_times), "$lte": max(due_times)} if due_times else _A_DATE,
         **as_found,

@@ -39,6 +39,20 @@ TRANSITIONS: dict[str, tuple[Patch, Status | None, set[Status]]] = {
         None,
         {Status.RUNNING, Status.PENDING},
     ),
+    "claimed_as_known": (
+        lifecycle.claimed_as_known(
+            token=MINE + "2", owner="w2", lease=LEASE, attempts=0, max_attempts=3
+        ),
+        Status.PENDING,
+        {Status.RUNNING},
+    ),
+    "claimed_as_known to be the last": (
+        lifecycle.claimed_as_known(
+            token=MINE + "2", owner="w2", lease=LEASE, attempts=2, max_attempts=3
+        ),
+        Status.PENDING,
+        {Status.PENDING},
+    ),
     "started": (lifecycle.started(owner="w", lease=LEASE), Status.PENDING, {Status.RUNNING}),
     "unreserved": (lifecycle.unreserved(), Status.PENDING, {Status.PENDING}),
     "completed_each": (lifecycle.completed_each(), Status.RUNNING, {Status.DONE}),
@@ -152,7 +166,8 @@ def test_due_at_exists_exactly_while_a_claim_may_take_the_task(name: str, attemp
     )
     assert ("due_at" in after) == claimable
     assert ("reap_at" in after) == (status is Status.RUNNING and not claimable)
-    assert ("lease" in after) == (status is Status.RUNNING)
+    is_reservation = name == "claimed_as_known to be the last"
+    assert ("lease" in after) == (status is Status.RUNNING or is_reservation)
     assert ("finished_at" in after) == status.is_final
 
 
@@ -243,3 +258,27 @@ def test_a_reaped_task_that_was_to_be_cancelled_is_cancelled() -> None:
 )
 def test_a_task_is_claimable_from_its_due_time_on(due_at: datetime | None, expected: bool) -> None:
     assert is_claimable(due_at, NOW) is expected
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        pytest.param({}, id="fresh"),
+        pytest.param({"errors": [{"kind": "e"}], "errors_dropped": 1}, id="failed before"),
+        pytest.param({"lease": {"token": "t", "owner": "w", "until": NOW}}, id="reserved before"),
+    ],
+)
+def test_a_claim_of_what_is_known_does_what_any_claim_does(
+    attempts: int, earlier: dict[str, object]
+) -> None:
+    document = a_document(Status.PENDING, attempts=attempts, **earlier)
+    any_claim = lifecycle.claimed_in_batch(token="t2", owner="w2", lease=LEASE)
+    this_claim = lifecycle.claimed_as_known(
+        token="t2", owner="w2", lease=LEASE, attempts=attempts, max_attempts=3
+    )
+
+    claimed = apply(this_claim, document, NOW + LEASE)
+
+    assert claimed == apply(any_claim, document, NOW + LEASE)
+    assert claimed["status"] == this_claim.target.value
