@@ -12,8 +12,8 @@ from gotasks_py._running import StopReason
 from gotasks_py._verdict import (
     Cancelled,
     Dead,
-    Ending,
     Expired,
+    Failing,
     Judge,
     Lost,
     Raised,
@@ -86,7 +86,7 @@ PICKY = judge(give_up_on=(KeyError, TimeoutError))
     ],
 )
 def test_each_ending_has_its_verdict(
-    judge: Judge, ending: Ending, verdict: type[Verdict], kind: str | None
+    judge: Judge, ending: Failing, verdict: type[Verdict], kind: str | None
 ) -> None:
     found = judge.judge(ending, NOW)
     assert isinstance(found, verdict)
