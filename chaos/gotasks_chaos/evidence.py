@@ -15,6 +15,7 @@ from pymongo.collection import Collection
 from gotasks_chaos import ledger
 from gotasks_chaos.ledger import Line
 
+_LATELY_SECONDS: Final = 5.0
 _PROJECTION: Final = {
     "payload.ref": 1,
     "result.token": 1,
@@ -104,7 +105,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """The life of a worker or producer. ``gaps``: when it did not run, frozen or blocked."""
+    """The life of a worker or producer.
+
+    ``gaps``: when it did not run, frozen or blocked. ``was_ready``: whether it got as far as
+    telling how it is; ``complaints``: what it said of that when all was calm.
+    """
 
     name: str
     began: float
@@ -112,8 +117,8 @@ class Process:
     code: int | None = None
     was_killed: bool = False
     gaps: Sequence[tuple[float, float]] = ()
-    health: Sequence[str] | None = None
-    """The complaints of its last health report; ``None`` if there was none."""
+    was_ready: bool = True
+    complaints: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +179,10 @@ def gather(
         ],
         stored=[_stored(document) for document in tasks.find({}, _PROJECTION)],
         processes=processes,
-        notes=notes,
+        notes=[
+            *notes,
+            *(line for lines in books.values() for line in lines if line.event == "probe"),
+        ],
         offset=offset,
         is_graceful=is_graceful,
     )
@@ -234,11 +242,14 @@ class _Seen:
 
 def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> Iterator[Process]:
     seen: dict[str, _Seen] = {}
+    calm = 0.0
     for line in notes:
+        calm = line.at if line.event == "calm" else calm
         _note_life(seen, line)
     for name, each in seen.items():
         lines = books.get(name, ())
-        healths = [line for line in lines if line.event == "health"]
+        reports = [line for line in lines if line.event == "health"]
+        lately = [line for line in reports if calm - _LATELY_SECONDS < line.at < calm]
         gaps = [(line.facts["since"], line.facts["until"]) for line in lines if line.event == "gap"]
         # A process that died in a gap could not tell of it: its silence does.
         if each.ended is not None and lines:
@@ -250,7 +261,8 @@ def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> It
             code=each.code,
             was_killed=each.was_killed,
             gaps=sorted([*gaps, *each.gaps]),
-            health=healths[-1].facts["reasons"] if healths else None,
+            was_ready=bool(reports),
+            complaints=lately[-1].facts["reasons"] if lately else [],
         )
 
 

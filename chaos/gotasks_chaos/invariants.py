@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Final, TypeAlias
 
 from gotasks_chaos.evidence import Asked, Evidence, Execution, Stored
@@ -149,16 +149,14 @@ def _keys_are_unique(evidence: Evidence) -> Finding:
             until = float("inf") if ended is None else ended - evidence.offset
             holders[asked.key].append((asked.answered_at, until, task.id))
     for key, spans in holders.items():
-        spans.sort()
-        for (_, until, one), (since, _, other) in pairwise(spans):
-            together = until - since
-            wrong = (
-                [f"tasks {one} and {other} both held {key!r}, for {together:.3f} s"]
-                if together > CLOCK_SECONDS
-                else []
-            )
-            finding.look(iter(wrong))
+        for (since, until, one), (later, end, other) in combinations(spans, 2):
+            finding.look(_shared(key, (one, other), min(until, end) - max(since, later)))
     return finding
+
+
+def _shared(key: str, tasks: tuple[str, str], seconds: float) -> Iterator[str]:
+    if seconds > CLOCK_SECONDS:
+        yield f"tasks {tasks[0]} and {tasks[1]} both held {key!r}, for {seconds:.3f} s"
 
 
 def _nothing_starts_early(evidence: Evidence) -> Finding:
@@ -236,9 +234,6 @@ def _it_recovers(evidence: Evidence) -> Finding:
     finding = Finding()
     for line in evidence.noted("overdue"):
         finding.look(iter([f"{line.facts['what']} waited {line.facts['seconds']:.1f} s"]))
-    for line in evidence.noted("calm"):
-        finding.look(iter(()))
-        del line
     for line in evidence.noted("probe"):
         facts = line.facts
         wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
@@ -252,10 +247,11 @@ def _unwell(name: str, evidence: Evidence) -> Iterator[str]:
     process = evidence.by_process[name]
     if process.ended is None:
         yield f"{name} did not end"
-    elif process.code and not process.was_killed:
+    # One that was not ready found no database, or was told to go before it had begun.
+    elif process.code and process.was_ready and not process.was_killed:
         yield f"{name} ended by itself with code {process.code}"
-    elif not process.was_killed and process.health:
-        yield f"{name} complains in the end: {'; '.join(process.health)}"
+    if process.complaints:
+        yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"
 
 
 def _failures_say_why(evidence: Evidence) -> Finding:

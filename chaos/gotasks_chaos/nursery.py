@@ -29,6 +29,7 @@ from gotasks_chaos.work import Setting
 ROLES: Final[Mapping[str, Callable[[Setting], Coroutine[Any, Any, None]]]] = {
     "worker": worker.work,
     "producer": producer.produce,
+    "prober": producer.probe,
 }
 
 
@@ -47,15 +48,19 @@ class Nursery:
             start_new_session=True,
         )
         self._told = SimpleQueue[tuple[str, int, float]]()
-        Thread(target=self._listen, daemon=True).start()
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc_info: object) -> None:
+        # At the end of its input it ends its children, then itself, and so what it tells.
         if self._process.stdin is not None:
             self._process.stdin.close()
-        self._process.wait(10)
+        self._listener.join()
+        with self._process:
+            pass
 
     def start(self, role: str, setting: Setting) -> None:
         """Start a process; its end will be told under the name in its setting."""
@@ -158,6 +163,13 @@ class _Mother:
             os.write(1, f"{json.dumps(news)}\n".encode())
 
 
+def _rest(seconds: float) -> None:
+    """Sleep; for CPython's own way fails under libfaketime (EINVAL from clock_nanosleep)."""
+    select.select([], [], [], seconds)
+
+
 if __name__ == "__main__":
+    if "FAKETIME" in os.environ:
+        time.sleep = _rest  # type: ignore[assignment]  # nobody sleeps for an object
     logging.basicConfig(level=os.environ.get("GOTASKS_CHAOS_LOG", "CRITICAL"))
     _Mother().run()

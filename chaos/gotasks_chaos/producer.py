@@ -20,6 +20,7 @@ from gotasks_py import DuplicateTaskError, Manager, TaskPolicy, TaskType
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
+PROBE_SECONDS: Final = 10.0
 _AT_ONCE: Final = 16
 """How many enqueues may wait for an answer: an outage is to catch several."""
 
@@ -58,6 +59,31 @@ async def produce(setting: Setting) -> None:
     await store.aclose()
     ledger.write("left")
     ledger.close()
+
+
+async def probe(setting: Setting) -> None:
+    """Take every unique key, and see each task through."""
+    ledger = Ledger(Path(setting.ledger))
+    store = await setting.store()
+    manager = Manager(store, queues=[queue_policy()])
+    async with anyio.create_task_group() as probes:
+        for key in KEYS:
+            probes.start_soon(_probe, manager, ledger, key)
+    await store.aclose()
+    ledger.close()
+
+
+async def _probe(manager: Manager, ledger: Ledger, key: str) -> None:
+    wish = Wish(Job(ref=uuid.uuid4().hex), TaskPolicy(unique_key=key))
+    ledger.write("ask", ref=wish.job.ref, key=key, delay=0.0, once=False)
+    try:
+        handle = await manager.enqueue(wish.type, wish.job, wish.policy)
+        ledger.write("ack", ref=wish.job.ref, task=str(handle.id))
+        await handle.result(timeout=PROBE_SECONDS)
+    except (GotasksError, TimeoutError) as error:
+        ledger.write("probe", key=key, ok=False, why=f"{type(error).__name__}: {error}")
+    else:
+        ledger.write("probe", key=key, ok=True, why="")
 
 
 def a_wish(chance: random.Random) -> Wish:

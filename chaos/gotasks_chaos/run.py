@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
-import heapq
 import platform
-import signal
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pymongo import MongoClient
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 
 from gotasks_chaos import ledger
+from gotasks_chaos.cluster import Cluster
 from gotasks_chaos.evidence import Evidence, gather
 from gotasks_chaos.ledger import Ledger
+from gotasks_chaos.network import Network, network
 from gotasks_chaos.nursery import Nursery
 from gotasks_chaos.plan import Fault
-from gotasks_chaos.profiles import FaultKind, Profile
+from gotasks_chaos.profiles import Profile
+from gotasks_chaos.stage import Slot, Stage, patient
+from gotasks_chaos.storm import Storm
 from gotasks_chaos.work import Setting
+from gotasks_chaos.worker import HEALTH_SECONDS
 from gotasks_mongostore.local import LocalReplicaSet
 
 DATABASE: Final = "gotasks_chaos"
 _TICK_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.2
 _ACTIVE: Final = {"status": {"$in": ["pending", "running"]}}
-_LEAVE_SECONDS: Final = 30.0
+_LEAVE_SECONDS: Final = 60.0
 """How long a process may take to leave when asked to, its grace included."""
+_BACKLOG_RATE: Final = 20.0
+"""How many tasks per second the workers surely do: what waits behind others is not stuck."""
+_SLACK_SECONDS: Final = 3.0
 
 
 class StuckError(Exception):
-    """The system did not come to rest, or a process did not leave, in the time it has."""
+    """A process did not leave in the time it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be run."""
+    """What is to be run, on a database of its own or on that at ``uri``."""
 
     profile: Profile
     mode: str
     seed: int
     duration: float
-    plan: list[Fault]
+    plan: Sequence[Fault]
+    uri: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,183 +69,179 @@ class Outcome:
     drained_after: float
 
 
-@dataclass(slots=True)
-class _Slot:
-    """A place for a worker or a producer, filled again when its process dies."""
-
-    role: str
-    number: int
-    name: str = ""
-    is_alive: bool = False
-    is_frozen: bool = False
-
-
 def run(request: Request) -> Outcome:
     """Do the run and gather its evidence."""
-    with (
-        TemporaryDirectory(prefix="gotasks-chaos-") as folder,
-        LocalReplicaSet() as servers,
-        MongoClient[dict[str, Any]](servers.uri, tz_aware=True) as client,
-    ):
-        return _Run(request, Path(folder), servers.uri, client).carry_out()
+    with ExitStack() as open_things:
+        folder = Path(open_things.enter_context(TemporaryDirectory(prefix="gotasks-chaos-")))
+        book = Ledger(folder / f"runner{ledger.SUFFIX}")
+        uri, cluster = open_things.enter_context(_database(request, book))
+        lines = open_things.enter_context(_lines(request, uri))
+        client = open_things.enter_context(MongoClient[dict[str, Any]](uri, tz_aware=True))
+        return _Run(request, folder, book, uri, client, lines, cluster).carry_out()
+
+
+@contextmanager
+def _database(request: Request, book: Ledger) -> Generator[tuple[str, Cluster | None]]:
+    if request.uri is not None:
+        yield request.uri, None
+        return
+    with LocalReplicaSet(members=request.profile.members, test_commands=True) as servers:
+        yield servers.uri, Cluster(servers, book)
+
+
+@contextmanager
+def _lines(request: Request, uri: str) -> Generator[Network | None]:
+    profile = request.profile
+    if not profile.is_proxied or request.uri is not None:
+        yield None
+        return
+    with MongoClient[dict[str, Any]](uri) as client:
+        client.admin.command("ping")
+        host, port = client.address or ("127.0.0.1", 27017)
+    with network(profile.workers + profile.producers, host, port) as laid:
+        yield laid
 
 
 class _Run:
     def __init__(
-        self, request: Request, folder: Path, uri: str, client: MongoClient[dict[str, Any]]
+        self,
+        request: Request,
+        folder: Path,
+        book: Ledger,
+        uri: str,
+        client: MongoClient[dict[str, Any]],
+        lines: Network | None,
+        cluster: Cluster | None,
     ) -> None:
         self._request = request
         self._profile = request.profile
         self._folder = folder
+        self._ledger = book
         self._uri = uri
         self._client = client
+        self._lines = lines
+        self._cluster = cluster
         self._namespace = f"run_{uuid.uuid4().hex[:8]}"
-        self._ledger = Ledger(folder / f"runner{ledger.SUFFIX}")
-        self._births = count()
-        self._slots = [
-            *(_Slot("worker", number) for number in range(self._profile.workers)),
-            *(_Slot("producer", number) for number in range(self._profile.producers)),
-        ]
-        self._is_storming = True
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()
-        self._nursery: Nursery
+        self._stage = Stage(book, _slots(request.profile), self._start)
+        self._storm = Storm(book, self._stage, lines, cluster)
+        self._refilled = frozenset({"worker", "producer"})
+
+    def carry_out(self) -> Outcome:
+        offset = self._clock_offset()
+        with self._stage:
+            for slot in self._stage.slots:
+                if slot.role in self._refilled:
+                    self._stage.fill(slot)
+            self._storm.schedule(self._request.plan)
+            self._work_until(time.monotonic() + self._request.duration)
+            self._refilled = frozenset({"worker"})
+            drained_after = self._drain()
+            self._probe()
+            # Until everybody has told once more how it is.
+            self._work_until(time.monotonic() + 2 * HEALTH_SECONDS)
+            self._ledger.write("calm")
+            self._refilled = frozenset()
+            self._leave("worker")
+        evidence = gather(
+            self._folder, self._tasks, offset=offset, is_graceful=self._profile.is_graceful
+        )
+        versions = self._versions()
+        self._drop()
+        return Outcome(
+            request=self._request, evidence=evidence, versions=versions, drained_after=drained_after
+        )
 
     @property
     def _tasks(self) -> Collection[dict[str, Any]]:
         return self._client[DATABASE][self._namespace]
-
-    def carry_out(self) -> Outcome:
-        offset = self._clock_offset()
-        with Nursery() as self._nursery:
-            for slot in self._slots:
-                self._fill(slot)
-            began = time.monotonic()
-            for fault in self._request.plan:
-                self._at(began + fault.at, partial(self._inflict, fault))
-            self._work_until(began + self._request.duration)
-            self._is_storming = False
-            drained_after = self._drain()
-            self._leave("worker")
-        self._ledger.write("calm")
-        evidence = gather(
-            self._folder, self._tasks, offset=offset, is_graceful=self._profile.is_graceful
-        )
-        return Outcome(
-            request=self._request,
-            evidence=evidence,
-            versions=self._versions(),
-            drained_after=drained_after,
-        )
-
-    # What happens when
-
-    def _at(self, when: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._agenda, (when, next(self._order), action))
 
     def _work_until(self, deadline: float) -> None:
         while time.monotonic() < deadline:
             self._turn()
 
     def _turn(self) -> None:
-        while self._agenda and self._agenda[0][0] <= time.monotonic():
-            heapq.heappop(self._agenda)[2]()
-        self._bury()
+        self._storm.turn()
+        for slot in self._stage.bury():
+            if slot.role in self._refilled:  # as a supervisor would
+                self._stage.fill(slot)
         time.sleep(_TICK_SECONDS)
 
-    def _bury(self) -> None:
-        for name, code, at in self._nursery.ended():
-            self._ledger.write("ended", process=name, code=code, at=at)
-            for slot in self._slots:
-                if slot.name == name:
-                    slot.is_alive = slot.is_frozen = False
-                    # As a supervisor would. Producers have nothing to do after the storm.
-                    if self._is_storming or (slot.role == "worker" and not self._is_leaving):
-                        self._fill(slot)
-
-    _is_leaving = False
-
-    def _fill(self, slot: _Slot) -> None:
-        slot.name = f"{slot.role}-{slot.number}-{next(self._births)}"
-        slot.is_alive = True
+    def _start(self, nursery: Nursery, slot: Slot) -> None:
         profile = self._profile
-        self._ledger.write("born", process=slot.name)
-        self._nursery.start(
-            slot.role,
-            Setting(
-                name=slot.name,
-                ledger=str(self._folder / f"{slot.name}{ledger.SUFFIX}"),
-                uri=self._uri,
-                database=DATABASE,
-                namespace=self._namespace,
-                seed=self._request.seed,
-                mode=self._request.mode,
-                slots=profile.slots,
-                rate=profile.rate,
-                lease=profile.lease,
-                queue_lease=profile.queue_lease,
-                reap_interval=profile.reap_interval,
-                grace=profile.grace,
-            ),
+        setting = Setting(
+            name=slot.name,
+            ledger=str(self._folder / f"{slot.name}{ledger.SUFFIX}"),
+            uri=self._uri_of(slot),
+            database=DATABASE,
+            namespace=self._namespace,
+            seed=self._request.seed,
+            mode=self._request.mode,
+            slots=profile.slots,
+            rate=profile.rate,
+            **asdict(profile.times),
         )
+        nursery.start(slot.role, setting)
 
-    # Faults
-
-    def _inflict(self, fault: Fault) -> None:
-        role = "producer" if fault.kind is FaultKind.KILL_PRODUCER else "worker"
-        slots = [slot for slot in self._slots if slot.role == role]
-        slot = slots[fault.target % len(slots)]
-        self._ledger.write("fault", kind=fault.kind, process=slot.name, seconds=fault.seconds)
-        match fault.kind:
-            case FaultKind.KILL_WORKER | FaultKind.KILL_PRODUCER:
-                self._ledger.write("killing", process=slot.name)
-                self._nursery.signal(slot.name, signal.SIGKILL)
-            case FaultKind.STOP_WORKER:
-                self._nursery.signal(slot.name, signal.SIGTERM)
-            case FaultKind.FREEZE_WORKER:
-                self._freeze(slot, fault.seconds)
-
-    def _freeze(self, slot: _Slot, seconds: float) -> None:
-        if slot.is_frozen or not slot.is_alive:
-            return
-        slot.is_frozen = True
-        name = slot.name
-        self._ledger.write("freezing", process=name)
-        self._nursery.signal(name, signal.SIGSTOP)
-        self._at(time.monotonic() + seconds, lambda: self._thaw(slot, name))
-
-    def _thaw(self, slot: _Slot, name: str) -> None:
-        self._ledger.write("thawing", process=name)
-        self._nursery.signal(name, signal.SIGCONT)
-        if slot.name == name:
-            slot.is_frozen = False
+    def _uri_of(self, slot: Slot) -> str:
+        if self._lines is None or slot.role == "prober":
+            return self._uri
+        return self._lines.uri(list(self._stage.slots).index(slot))
 
     # Coming to rest
 
     def _drain(self) -> float:
-        began = time.monotonic()
-        while self._agenda:  # what was frozen is to thaw
+        while not self._storm.is_over():  # what was hurt gets whole
             self._turn()
+        if self._cluster is not None:
+            self._cluster.close()
         self._leave("producer")
-        deadline = time.monotonic() + self._profile.drain
-        while self._tasks.count_documents(_ACTIVE, limit=1):
-            self._work_until(time.monotonic() + 0.2)
-            if time.monotonic() > deadline:
-                break  # what is left is for the audit to name
+        began = time.monotonic()
+        patience = self._patience()
+        deadline = began + self._profile.drain
+        overdue: dict[object, float] = {}
+        while self._active() and time.monotonic() < deadline:
+            self._work_until(time.monotonic() + _LOOK_SECONDS)
+            if time.monotonic() > began + patience:
+                self._see_overdue(patience, overdue)
+        self._ledger.write("drained", seconds=time.monotonic() - began, patience=patience)
+        for task, seconds in overdue.items():
+            self._ledger.write("overdue", what=f"task {task}", seconds=seconds)
         return time.monotonic() - began
 
+    def _patience(self) -> float:
+        """Tell how long a task may wait for somebody to take it over."""
+        times = self._profile.times
+        lease = times.lease + (times.queue_lease if self._request.mode == "pipeline" else 0.0)
+        backlog = self._tasks.count_documents(_ACTIVE)
+        return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
+
+    def _see_overdue(self, patience: float, overdue: dict[object, float]) -> None:
+        now = self._client.admin.command("hello")["localTime"]
+        before = now - timedelta(seconds=patience)
+        for field in ("due_at", "reap_at"):
+            for task in self._tasks.find({field: {"$lt": before}}, {field: 1}):
+                overdue[task["_id"]] = (now - task[field]).total_seconds()
+
+    def _active(self) -> bool:
+        return bool(self._tasks.count_documents(_ACTIVE, limit=1))
+
+    def _probe(self) -> None:
+        """Take every unique key once more: none may be stuck."""
+        (prober,) = self._stage.of("prober")
+        self._stage.fill(prober)
+        self._wait_for("prober")
+
     def _leave(self, role: str) -> None:
-        self._is_leaving = role == "worker"
-        leaving = [slot for slot in self._slots if slot.role == role]
-        for slot in leaving:
-            self._nursery.signal(slot.name, signal.SIGTERM)
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        while any(slot.is_alive for slot in leaving):
-            self._turn()
-            if time.monotonic() > deadline:
-                stuck = ", ".join(slot.name for slot in leaving if slot.is_alive)
-                msg = f"did not leave within {_LEAVE_SECONDS:g} s of SIGTERM: {stuck}"
-                raise StuckError(msg)
+        for slot in self._stage.of(role):
+            if slot.is_alive:
+                self._stage.stop(slot)
+        self._wait_for(role)
+
+    def _wait_for(self, role: str) -> None:
+        if not patient(_LEAVE_SECONDS, lambda: not self._stage.is_filled(role), self._turn):
+            stuck = ", ".join(slot.name for slot in self._stage.of(role) if slot.is_alive)
+            msg = f"did not leave within {_LEAVE_SECONDS:g} s: {stuck}"
+            raise StuckError(msg)
 
     # Facts
 
@@ -257,3 +262,18 @@ class _Run:
             "pymongo": version("pymongo"),
             "mongod": str(self._client.server_info()["version"]),
         }
+
+    def _drop(self) -> None:
+        with suppress(PyMongoError):
+            for name in self._client[DATABASE].list_collection_names():
+                if name.startswith(self._namespace):
+                    self._client[DATABASE].drop_collection(name)
+
+
+def _slots(profile: Profile) -> list[Slot]:
+    shifts = profile.clock_shifts or (0,)
+    return [
+        *(Slot("worker", each, shifts[each % len(shifts)]) for each in range(profile.workers)),
+        *(Slot("producer", each, shifts[each % len(shifts)]) for each in range(profile.producers)),
+        Slot("prober", 0),
+    ]

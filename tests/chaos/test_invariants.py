@@ -52,7 +52,7 @@ def evidence(
     tasks: Sequence[Stored] = (stored(),),
     **facts: Any,
 ) -> Evidence:
-    worker = Process(name="worker", began=0.0, ended=9.0, code=0, health=[])
+    worker = Process(name="worker", began=0.0, ended=9.0, code=0)
     given: dict[str, Any] = {"processes": [worker], "offset": WALL}
     return Evidence(asked=asks, executions=runs, stored=tasks, **given | facts)
 
@@ -71,7 +71,7 @@ KEYED = [asked("a", key="k"), asked("b", key="k", at=1.2, answered_at=1.3)]
 TWICE: dict[str, Any] = {"attempts": 2, "errors": [(1, "lease_expired", "worker")]}
 SECOND = stored(settle_token="t2/done", result_token="t2", **TWICE)
 OTHER: dict[str, Any] = {"attempt": 2, "token": "t2", "process": "other"}
-FROZEN = Process(name="worker", began=0.0, ended=9.0, code=0, gaps=[(2.2, 5.8)], health=[])
+FROZEN = Process(name="worker", began=0.0, ended=9.0, code=0, gaps=[(2.2, 5.8)])
 
 PLANTED: list[tuple[int, str, Evidence]] = [
     (1, "acknowledged and is gone", evidence(tasks=[])),
@@ -138,10 +138,10 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     ),
     (
         10,
-        "complains in the end: loop x crashed",
+        "complains when all is calm: loop x crashed",
         evidence(
             processes=[
-                Process(name="worker", began=0.0, ended=1.0, code=0, health=["loop x crashed"])
+                Process(name="worker", began=0.0, ended=1.0, code=0, complaints=["loop x crashed"])
             ]
         ),
     ),
@@ -197,13 +197,25 @@ SOUND: list[tuple[str, Evidence]] = [
             [dead(ref="a"), dead(ref="b", finished_at=WALL + 9)],
         ),
     ),
+    (
+        "a key was passed on, and the first of its answers came late",
+        evidence(
+            [asked("a", key="k", answered_at=8.0), asked("b", key="k", at=2.6, answered_at=2.7)],
+            [],
+            [dead(ref="a"), dead(ref="b", finished_at=WALL + 9)],
+        ),
+    ),
     ("old errors were dropped", evidence(tasks=[stored(attempts=2, errors_dropped=1)])),
+    (
+        "a process was told to go before it was ready",
+        evidence(
+            processes=[Process(name="worker", began=0.0, ended=9.0, code=-15, was_ready=False)]
+        ),
+    ),
     (
         "a killed process is no complaint",
         evidence(
-            processes=[
-                Process(name="worker", began=0.0, ended=9.0, code=-9, was_killed=True, health=["x"])
-            ]
+            processes=[Process(name="worker", began=0.0, ended=9.0, code=-9, was_killed=True)]
         ),
     ),
 ]

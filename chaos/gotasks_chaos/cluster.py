@@ -1,0 +1,152 @@
+"""The database under a run: a replica set of its own that can be hurt, or somebody's cluster."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from gotasks_chaos.ledger import Ledger
+from gotasks_chaos.profiles import FaultKind
+from gotasks_mongostore.local import LocalReplicaSet
+from gotasks_py.errors import StoreUnavailableError
+
+logger = logging.getLogger("gotasks_chaos")
+
+_FAIL_POINTS: Final[Mapping[FaultKind, Mapping[str, object]]] = {
+    # The work is done, and what says so is lost.
+    FaultKind.LOSE_REPLIES: {
+        "writeConcernError": {"code": 91, "errmsg": "shutting down"},
+        "errorLabels": ["RetryableWriteError"],
+    },
+    FaultKind.CLOSE_CONNECTIONS: {"closeConnection": True},
+    FaultKind.FAIL_WRITE_CONCERN: {"writeConcernError": {"code": 64, "errmsg": "waited in vain"}},
+}
+_COMMANDS: Final = ("insert", "update", "findAndModify", "find", "getMore")
+_WRITES: Final = ("insert", "update", "findAndModify")
+_CHANCE: Final = 0.3
+_ELECTION_SECONDS: Final = 30.0
+
+
+class Cluster:
+    """Hurts a local replica set, one fault at a time, on a thread of its own.
+
+    A fault of the database takes as long as it takes, an election or a start of a server,
+    and meanwhile other faults go on.
+    """
+
+    def __init__(self, servers: LocalReplicaSet, ledger: Ledger) -> None:
+        self._servers = servers
+        self._ledger = ledger
+        self._thread = ThreadPoolExecutor(1, "cluster")
+        self._faults_begun: list[Future[None]] = []
+        self._faults: Mapping[FaultKind, Callable[[float], None]] = {
+            FaultKind.KILL_PRIMARY: self._kill_primary,
+            FaultKind.STEP_DOWN: self._step_down,
+            FaultKind.FREEZE_PRIMARY: self._freeze_primary,
+            FaultKind.RESTART_ALL: self._restart_all,
+        }
+
+    def hurt(self, kind: FaultKind, seconds: float) -> None:
+        """Begin a fault, after those that are under way."""
+        if kind in _FAIL_POINTS:
+            fault = self._thread.submit(self._fail, kind, seconds)
+        else:
+            fault = self._thread.submit(self._faults[kind], seconds)
+        self._faults_begun.append(fault)
+
+    def is_busy(self) -> bool:
+        """Whether a fault is under way or to come."""
+        return not all(fault.done() for fault in self._faults_begun)
+
+    def close(self) -> None:
+        """Wait for the last fault to end.
+
+        Raises:
+            Exception: a fault could not be carried out.
+        """
+        self._thread.shutdown(wait=True)
+        for fault in self._faults_begun:
+            fault.result()
+
+    def _kill_primary(self, seconds: float) -> None:
+        victim = self._servers.primary()
+        self._servers.kill(victim)
+        self._note("primary killed", victim)
+        self._see_election(victim)
+        time.sleep(seconds)
+        self._servers.restart(victim)
+        self._note("member back", victim)
+
+    def _freeze_primary(self, seconds: float) -> None:
+        victim = self._servers.primary()
+        self._servers.pause(victim)
+        self._note("primary frozen", victim)
+        self._see_election(victim)
+        time.sleep(seconds)
+        self._servers.resume(victim)
+        self._note("member back", victim)
+
+    def _step_down(self, seconds: float) -> None:
+        victim = self._servers.primary()
+        with self._admin(victim) as client, suppress(PyMongoError):
+            client.admin.command("replSetStepDown", max(1, round(seconds)), force=True)
+        self._note("primary stepped down", victim)
+        self._see_election(None if len(self._servers.members) == 1 else victim)
+
+    def _restart_all(self, seconds: float) -> None:
+        members = range(len(self._servers.members))
+        for member in members:
+            self._servers.kill(member)
+        self._note("all killed", -1)
+        time.sleep(seconds)
+        for member in members:
+            self._servers.members[member].start()
+        self._see_election(None)
+
+    def _fail(self, kind: FaultKind, seconds: float) -> None:
+        is_write = kind is not FaultKind.CLOSE_CONNECTIONS
+        data = {"failCommands": _WRITES if is_write else _COMMANDS, **_FAIL_POINTS[kind]}
+        with self._admin(self._servers.primary()) as client:
+            client.admin.command(
+                "configureFailPoint",
+                "failCommand",
+                mode={"activationProbability": _CHANCE},
+                data=data,
+            )
+            time.sleep(seconds)
+            client.admin.command("configureFailPoint", "failCommand", mode="off")
+
+    def _see_election(self, former: int | None) -> None:
+        """Wait until another than ``former`` is primary, and note when."""
+        deadline = time.monotonic() + _ELECTION_SECONDS
+        while time.monotonic() < deadline:
+            for index, member in enumerate(self._servers.members):
+                if index != former and member.is_running and self._is_primary(index):
+                    self._note("elected", index)
+                    return
+            time.sleep(0.02)
+        msg = f"no new primary within {_ELECTION_SECONDS:g} s"
+        raise StoreUnavailableError(msg)
+
+    def _is_primary(self, index: int) -> bool:
+        with suppress(PyMongoError), self._admin(index) as client:
+            return bool(client.admin.command("hello").get("isWritablePrimary"))
+        return False
+
+    def _admin(self, index: int) -> MongoClient[dict[str, Any]]:
+        return MongoClient(
+            self._servers.members[index].uri,
+            serverSelectionTimeoutMS=1_000,
+            connectTimeoutMS=1_000,
+            appname="gotasks_chaos",
+        )
+
+    def _note(self, what: str, member: int) -> None:
+        self._ledger.write("database", what=what, member=member)
