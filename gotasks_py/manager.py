@@ -271,11 +271,11 @@ class Manager(Client):
         ``max_attempts=1`` whose handler had started becomes a dead letter instead. A
         manager that is not running is left alone. ``timeout``: seconds or a timedelta.
         """
-        engine = self._engine
+        grace, engine = span_of(timeout), self._engine
         if engine is None:
             return
         try:
-            await engine.stop(span_of(timeout))
+            await engine.stop(grace)
         finally:
             if self._engine is engine and engine.over.is_set():
                 self._engine = None
@@ -292,12 +292,13 @@ class Manager(Client):
         Raises:
             Exception: the manager failed; so that the process exits with an error.
         """
+        grace = span_of(timeout)
         with signals_taken() as signals:
             if signals is None:
                 await self.start()
             elif not await unless_signalled(signals, self.start):
                 return
-            await self._run_until_stopped(signals, span_of(timeout))
+            await self._run_until_stopped(signals, grace)
 
     async def _run_until_stopped(self, signals: Received | None, grace: timedelta) -> None:
         engine = self._engine

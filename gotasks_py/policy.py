@@ -158,6 +158,9 @@ class TaskPolicy:
             backoffs.to_document(self.backoff)
         _check_retry_until(self.retry_until)
         _check_tags(self.tags)
+        if not isinstance(self.metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  - checked for those who do not check types
+            msg = f"metadata must be a mapping of names to plain data, not {self.metadata!r}"
+            raise ConfigurationError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

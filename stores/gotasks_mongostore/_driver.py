@@ -80,6 +80,7 @@ class Connection:
         self._database = database
         self._namespace = namespace
         self._places: dict[_Place, Collections] = {}
+        _check_namespace(namespace)
         if not isinstance(source, str):
             _check_client(source)
 
@@ -183,6 +184,15 @@ def _place() -> _Place:
         )
         raise ConfigurationError(msg)
     return os.getpid(), token.native_token
+
+
+def _check_namespace(namespace: str) -> None:
+    if not all(namespace.split(".")) or namespace.startswith("system."):
+        msg = (
+            f"the namespace {namespace!r} cannot name a collection: dots must stand between other "
+            "characters, and 'system.' is MongoDB's own"
+        )
+        raise ConfigurationError(msg)
 
 
 def _check_client(client: object) -> None:

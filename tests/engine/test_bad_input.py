@@ -58,6 +58,12 @@ def test_tags_that_are_no_sequence_are_refused(tags: Any) -> None:
         TaskPolicy(tags=tags)
 
 
+@pytest.mark.parametrize("metadata", [5, None, ["a"], "a"])
+def test_metadata_that_is_no_mapping_is_refused(metadata: Any) -> None:
+    with pytest.raises(ConfigurationError, match="metadata must be a mapping"):
+        TaskPolicy(metadata=metadata)
+
+
 @pytest.mark.parametrize("store", [5, None, MemStore, "mongodb://localhost"])
 def test_what_is_no_store_is_refused(store: Any) -> None:
     with pytest.raises(ConfigurationError, match="store must be a store"):
@@ -108,3 +114,24 @@ async def test_validate_call_takes_the_context_as_it_is(store: FaultyStore) -> N
     async with manager:
         handle = await manager.enqueue("q", "work", 1)
         assert await handle.result(timeout=10) == 2
+
+
+@pytest.mark.parametrize("grace", ["soon", None, float("nan")])
+async def test_a_grace_that_is_no_span_starts_and_stops_nothing(
+    store: FaultyStore, grace: Any
+) -> None:
+    manager = a_manager(store)
+
+    @manager.handler("q", "work")
+    async def work(number: int) -> int:
+        return number
+
+    with pytest.raises(ConfigurationError, match="timeout must be"):
+        await manager.run(grace)
+    assert not manager.health().is_running
+    with pytest.raises(ConfigurationError, match="timeout must be"):
+        await manager.stop(grace)
+    async with manager:
+        with pytest.raises(ConfigurationError, match="timeout must be"):
+            await manager.stop(grace)
+        assert manager.health().is_running

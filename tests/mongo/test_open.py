@@ -147,6 +147,12 @@ async def test_a_database_name_that_the_server_refuses_is_a_typed_error(
         await MongoStore.connect(mongodb, database=database)
 
 
+@pytest.mark.parametrize("namespace", [".tasks", "tasks.", "a..b", "system.tasks"])
+def test_a_namespace_that_is_no_name_for_a_collection_is_refused(namespace: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot name a collection"):
+        MongoStore(SILENT, database=DATABASE, namespace=namespace)
+
+
 async def test_a_blocking_client_is_refused_with_the_right_one_named(mongodb: str) -> None:
     with MongoClient[Any](mongodb) as client, pytest.raises(ConfigurationError) as refused:
         MongoStore(cast("Any", client), database=DATABASE)
