@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +109,8 @@ class Process:
     """The life of a worker or producer.
 
     ``gaps``: when it did not run, frozen or blocked. ``was_ready``: whether it got as far as
-    telling how it is; ``complaints``: what it said of that when all was calm.
+    telling how it is; ``complaints``: what it said of that when all was calm. ``logged`` counts
+    its log records, but for those on single attempts, ``files`` the most that it had open.
     """
 
     name: str
@@ -119,6 +121,17 @@ class Process:
     gaps: Sequence[tuple[float, float]] = ()
     was_ready: bool = True
     complaints: Sequence[str] = ()
+    logged: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How long the database had no primary, and how long after that the first claim came."""
+
+    what: str
+    election: float
+    first_claim: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +167,21 @@ class Evidence:
     def by_process(self) -> Mapping[str, Process]:
         """The processes by name."""
         return {process.name: process for process in self.processes}
+
+    @cached_property
+    def recoveries(self) -> Sequence[Recovery]:
+        """What followed each death of the primary, in order of time."""
+        claims = sorted(run.claimed_at - self.offset for run in self.executions)
+        found: list[Recovery] = []
+        lost: Line | None = None
+        for line in self.noted("database"):
+            if line.facts["what"] == "elected" and lost is not None:
+                after = bisect_left(claims, line.at)
+                first = claims[after] - line.at if after < len(claims) else None
+                found.append(Recovery(str(lost.facts["what"]), line.at - lost.at, first))
+            else:
+                lost = line
+        return found
 
     def noted(self, event: str) -> Iterator[Line]:
         """Tell what the runner noted of one kind."""
@@ -263,6 +291,8 @@ def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> It
             gaps=sorted([*gaps, *each.gaps]),
             was_ready=bool(reports),
             complaints=lately[-1].facts["reasons"] if lately else [],
+            logged=reports[-1].facts["logged"] if reports else 0,
+            files=max((line.facts["files"] for line in reports), default=0),
         )
 
 

@@ -8,28 +8,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, TypeAlias
 
 from gotasks_chaos.evidence import Asked, Evidence, Execution, Stored
+from gotasks_chaos.finding import Finding
+from gotasks_chaos.recovery import it_recovers
 
 FINAL: Final = frozenset({"done", "dead", "cancelled"})
 CLOCK_SECONDS: Final = 0.02
 """How far two readings of one clock may lie apart: the audit knows it to the round trip."""
-
-
-@dataclass(slots=True)
-class Finding:
-    """How many cases a check looked at, and what is wrong with which."""
-
-    examined: int = 0
-    violations: list[str] = field(default_factory=list[str])
-
-    def look(self, complaints: Iterator[str]) -> None:
-        """Count one case, and what there is to say about it."""
-        self.examined += 1
-        self.violations.extend(complaints)
 
 
 Check: TypeAlias = Callable[[Evidence], Finding]
@@ -230,30 +219,6 @@ def _merged(gaps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def _it_recovers(evidence: Evidence) -> Finding:
-    finding = Finding()
-    for line in evidence.noted("overdue"):
-        finding.look(iter([f"{line.facts['what']} waited {line.facts['seconds']:.1f} s"]))
-    for line in evidence.noted("probe"):
-        facts = line.facts
-        wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
-        finding.look(iter(wrong))
-    for process in evidence.processes:
-        finding.look(_unwell(process.name, evidence))
-    return finding
-
-
-def _unwell(name: str, evidence: Evidence) -> Iterator[str]:
-    process = evidence.by_process[name]
-    if process.ended is None:
-        yield f"{name} did not end"
-    # One that was not ready found no database, or was told to go before it had begun.
-    elif process.code and process.was_ready and not process.was_killed:
-        yield f"{name} ended by itself with code {process.code}"
-    if process.complaints:
-        yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"
-
-
 def _failures_say_why(evidence: Evidence) -> Finding:
     finding = Finding()
     for task in evidence.stored:
@@ -327,7 +292,7 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         10,
         "after the storm everything gets well by itself",
         "nobody restarts a queue at night",
-        _it_recovers,
+        it_recovers,
     ),
     Invariant(
         11,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Final
 
 from gotasks_chaos import plan
 from gotasks_chaos.evidence import Evidence
-from gotasks_chaos.invariants import INVARIANTS, Finding, Invariant
+from gotasks_chaos.finding import Finding
+from gotasks_chaos.invariants import INVARIANTS, Invariant
 from gotasks_chaos.run import Outcome
 
 _SHOWN: Final = 5
@@ -50,6 +52,9 @@ def to_document(outcome: Outcome, audited: Sequence[Audited]) -> dict[str, Any]:
         "plan": plan.to_document(request.plan),
         "versions": outcome.versions,
         "counts": dict(counts(evidence)),
+        "recoveries": [asdict(each) for each in evidence.recoveries],
+        "most_files": max((each.files for each in evidence.processes), default=0),
+        "most_logged": max((each.logged for each in evidence.processes), default=0),
         "drained_after": round(outcome.drained_after, 2),
         "invariants": [
             {
@@ -98,6 +103,7 @@ def text(document: Mapping[str, Any]) -> str:
             f"{document['drained_after']:.1f} s"
         ),
     ]
+    lines += _recovered(document["recoveries"])
     for each in document["invariants"]:
         wrong = each["violations"]
         verdict = f"{len(wrong)} VIOLATIONS" if wrong else "holds"
@@ -106,3 +112,13 @@ def text(document: Mapping[str, Any]) -> str:
         )
         lines += [f"       {message}" for message in wrong[:_SHOWN]]
     return "\n".join(lines)
+
+
+def _recovered(recoveries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    firsts = sorted(each["first_claim"] for each in recoveries if each["first_claim"] is not None)
+    if firsts:
+        yield (
+            f"  first claim after each of {len(firsts)} elections: median {median(firsts):.2f} s, "
+            f"longest {firsts[-1]:.2f} s; without a primary for up to "
+            f"{max(each['election'] for each in recoveries):.1f} s"
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -109,8 +111,25 @@ async def _watch_gaps(ledger: Ledger) -> None:
         before = now
 
 
+class _Records(logging.Handler):
+    """Counts what the engine logs, but for what it says of single attempts."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += record.name != "gotasks_py.attempt"
+
+
 async def _report_health(ledger: Ledger, manager: Manager) -> None:
+    records = _Records()
+    logging.getLogger("gotasks_py").addHandler(records)
     while True:
-        health = manager.health()
-        ledger.write("health", ok=health.ok, reasons=list(health.reasons), id=manager.id)
+        ledger.write(
+            "health",
+            reasons=list(manager.health().reasons),
+            logged=records.count,
+            files=len(os.listdir("/proc/self/fd")),  # noqa: PTH208  - names will do
+        )
         await anyio.sleep(HEALTH_SECONDS)

@@ -145,6 +145,27 @@ PLANTED: list[tuple[int, str, Evidence]] = [
             ]
         ),
     ),
+    (
+        10,
+        "first claim 11.0 s after the election",
+        evidence(
+            runs=[ran(claimed_at=WALL + 1), ran(token="t2", claimed_at=WALL + 17)],
+            notes=[
+                Line(3.0, "database", {"what": "primary killed"}),
+                Line(6.0, "database", {"what": "elected"}),
+            ],
+        ),
+    ),
+    (
+        10,
+        "had 101 files open",
+        evidence(processes=[Process(name="worker", began=0.0, ended=9.0, files=101)]),
+    ),
+    (
+        10,
+        "logged 60 records in 9 s",
+        evidence(processes=[Process(name="worker", began=0.0, ended=9.0, logged=60)]),
+    ),
     (11, "failed 1 attempts and explains 0", evidence(tasks=[dead(errors=[])])),
     (11, "failed 1 attempts and explains 0", evidence(tasks=[stored(attempts=2)])),
     (
@@ -243,4 +264,4 @@ def test_every_invariant_has_a_planted_violation() -> None:
 def test_checks_count_what_they_look_at() -> None:
     counts = {each.number: each.check(evidence()).examined for each in INVARIANTS}
 
-    assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 10: 1, 11: 0}
+    assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 10: 2, 11: 0}

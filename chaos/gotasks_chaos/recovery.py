@@ -1,0 +1,58 @@
+"""Whether everything got well by itself after the storm, and stayed modest during it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gotasks_chaos.evidence import Evidence, Process, Recovery
+from gotasks_chaos.finding import Finding
+
+RECOVERY_SECONDS: Final = 10.0
+"""Until the first claim after an election: a starved machine is given more than the goal, 2 s."""
+FILES: Final = 100
+"""How many files, connections among them, a worker may have open."""
+RECORDS: Final = 50
+RECORDS_PER_SECOND: Final = 1.0
+"""How much a process may log, but for single attempts: some for each outage, not each try."""
+
+
+def it_recovers(evidence: Evidence) -> Finding:
+    """Check that the system came to rest, and that every process is well and was modest."""
+    finding = Finding()
+    for line in evidence.noted("overdue"):
+        finding.look(iter([f"{line.facts['what']} waited {line.facts['seconds']:.1f} s"]))
+    for line in evidence.noted("probe"):
+        facts = line.facts
+        wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
+        finding.look(iter(wrong))
+    for recovery in evidence.recoveries:
+        finding.look(_slowness(recovery))
+    for process in evidence.processes:
+        finding.look(_unwell(process))
+        finding.look(_excess(process))
+    return finding
+
+
+def _slowness(recovery: Recovery) -> Iterator[str]:
+    if recovery.first_claim is not None and recovery.first_claim > RECOVERY_SECONDS:
+        yield f"{recovery.what}: first claim {recovery.first_claim:.1f} s after the election"
+
+
+def _excess(process: Process) -> Iterator[str]:
+    lived = (process.ended or process.began) - process.began
+    if process.files > FILES:
+        yield f"{process.name} had {process.files} files open"
+    if process.logged > RECORDS + RECORDS_PER_SECOND * lived:
+        yield f"{process.name} logged {process.logged} records in {lived:.0f} s"
+
+
+def _unwell(process: Process) -> Iterator[str]:
+    name = process.name
+    if process.ended is None:
+        yield f"{name} did not end"
+    # One that was not ready found no database, or was told to go before it had begun.
+    elif process.code and process.was_ready and not process.was_killed:
+        yield f"{name} ended by itself with code {process.code}"
+    if process.complaints:
+        yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"
