@@ -32,6 +32,18 @@ from gotasks_py.task import TaskId
 _PERMISSION_CODES: Final = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, AtlasError
 _PASSING: Final = (ConnectionFailure, ExecutionTimeout, WriteConcernError)
 _PASSING_LABELS: Final = ("RetryableWriteError", "TransientTransactionError")
+# A primary that steps down in the midst of a write answers with one of these for a document
+# that it did not write. The driver then sees a refused document, not a server that has gone.
+_PASSING_CODES: Final = {
+    91,  # ShutdownInProgress
+    189,  # PrimarySteppedDown
+    10058,  # LegacyNotPrimary
+    10107,  # NotWritablePrimary
+    11600,  # InterruptedAtShutdown
+    11602,  # InterruptedDueToReplStateChange
+    13435,  # NotPrimaryNoSecondaryOk
+    13436,  # NotPrimaryOrSecondary
+}
 
 
 @contextmanager
@@ -76,9 +88,18 @@ def is_passing(error: PyMongoError) -> bool:
     """Whether trying again may succeed."""
     if isinstance(error, _PASSING) or error.timeout:
         return True
-    if isinstance(error, BulkWriteError) and not error.details.get("writeErrors"):
-        return True  # written, but a majority has not confirmed it
+    if isinstance(error, BulkWriteError):
+        # Without errors of documents it is written, but a majority has not confirmed it.
+        if all(is_passing_code(each.get("code")) for each in error.details.get("writeErrors", ())):
+            return True
+    elif isinstance(error, OperationFailure) and is_passing_code(error.code):
+        return True
     return any(error.has_error_label(label) for label in _PASSING_LABELS)
+
+
+def is_passing_code(code: object) -> bool:
+    """Whether a server that answered with this code is not, or no longer, the primary."""
+    return code in _PASSING_CODES
 
 
 def _first_line(error: PyMongoError) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, WriteError
 
 from gotasks_mongostore._driver import Document
 from gotasks_mongostore._failures import failure, translated
 from gotasks_mongostore._filters import key_holder
-from gotasks_py.errors import DuplicateTaskError, GotasksError, StoreError
+from gotasks_py.errors import DuplicateTaskError, GotasksError
 from gotasks_py.store import Session, TaskDocument
 from gotasks_py.task import TaskId
 
@@ -99,7 +99,8 @@ async def _refused(
     for each in error.details.get("writeErrors", ()):
         index = each["index"]
         if each.get("code") != _DUPLICATE_KEY:
-            refused[index] = StoreError(f"the database refused the task: {each.get('errmsg')}")
+            cause = WriteError(str(each.get("errmsg")), each.get("code"), each)
+            refused[index] = failure("insert the task", cause, task_id=documents[index]["_id"])
             continue
         try:
             # On its own it is told apart: the task itself, a held key, or a key free again.
