@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
@@ -24,6 +23,7 @@ from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
 from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._render import render
+from gotasks_mongostore._server import check_server
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_mongostore._urls import parts_of
 from gotasks_py.checks import check_duration, check_name, check_names
@@ -54,9 +54,6 @@ from gotasks_py.store import (
 )
 from gotasks_py.task import LeaseRef, Task, TaskId
 
-logger = logging.getLogger("gotasks_py.mongostore")
-
-_WIRE_VERSION_5_0: Final = 13
 _PROJECT_ID: Final = {"_id": 1}
 
 
@@ -353,7 +350,7 @@ class MongoStore(Inspection):
     async def _open(self) -> None:
         hello = await self._hello()
         with self._operation("ensure the indexes") as here:
-            here.has_transactions = _checked(hello)
+            here.has_transactions = check_server(hello)
             await ensure_indexes(here.database, here.tasks)
             here.is_open = True
 
@@ -396,24 +393,6 @@ class MongoStore(Inspection):
     def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
         with translated(action, task_id=task_id), pymongo.timeout(self._timeout_seconds):
             yield self._connection.collections()
-
-
-def _checked(hello: Mapping[str, object]) -> bool:
-    """Refuse a server that is too old; tell whether it has transactions."""
-    version = hello.get("maxWireVersion")
-    if isinstance(version, int) and version < _WIRE_VERSION_5_0:
-        msg = (
-            f"MongoDB 5.0 or newer is needed; this server speaks wire version {version}, "
-            f"5.0 speaks {_WIRE_VERSION_5_0}"
-        )
-        raise ConfigurationError(msg)
-    is_standalone = "setName" not in hello and hello.get("msg") != "isdbgrid"
-    if is_standalone:
-        logger.warning(
-            "the server is not a replica set: what it has acknowledged can be lost with it, and "
-            "there are no transactions; tasks are found by polling"
-        )
-    return not is_standalone
 
 
 _: type[Store] = MongoStore
