@@ -43,6 +43,7 @@ class Checkup:
             is_running=not has_ended,
             running_tasks=len(self.running.by_token),
             workers=sum(pool.size for pool in self.pools),
+            claimed_tasks=sum(pool.claimed_tasks for pool in self.pools),
             last_claim_at=max(pool.last_claim_at for pool in self.pools),
             last_beat_at=self.heartbeat.last_beat_at,
             is_stream_connected=hub is not None and hub.is_connected,

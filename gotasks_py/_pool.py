@@ -93,6 +93,7 @@ class Pool:
         self._paced_at = store.clock.now()
         self.is_stopping = False
         self.last_claim_at = store.clock.now()
+        self.claimed_tasks = 0
         self.failing_since: datetime | None = None
 
     def is_silent(self, patience: timedelta) -> bool:
@@ -303,6 +304,7 @@ class Pool:
             return ()
         self.wake_one()
         taken = [_claimed(task, sent) for task in tasks]
+        self.claimed_tasks += len(taken)
         for claimed in taken:
             source.lanes.found(lanes, claimed.lane)
         return taken

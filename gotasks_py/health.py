@@ -22,9 +22,10 @@ class Health:
     ``ok`` is true when ``reasons`` is empty; watch it, and take traffic away by it. Workers
     that are all busy for longer than a lease are a reason too: nothing is claimed then.
     ``is_alive`` is false when only a restart helps: the manager has failed or ended, or
-    leases pass without a renewal. Restart by that. ``last_claim_at`` is when the store last
-    answered a claim (at first, when the manager started), ``last_beat_at`` when it last took
-    a heartbeat; both in store time. ``is_stream_connected`` says whether the store tells of
+    leases pass without a renewal. Restart by that. ``claimed_tasks`` is how many tasks were
+    claimed since the start, ``last_claim_at`` when the store last answered a claim (at first,
+    when the manager started), ``last_beat_at`` when it last took a heartbeat; both in store
+    time. ``is_stream_connected`` says whether the store tells of
     changes as they happen; while it does not, work and results are found by polling, which is
     no reason for concern.
     """
@@ -35,6 +36,7 @@ class Health:
     is_alive: bool = False
     running_tasks: int = 0
     workers: int = 0
+    claimed_tasks: int = 0
     last_claim_at: datetime | None = None
     last_beat_at: datetime | None = None
     is_stream_connected: bool = False

@@ -14,7 +14,7 @@ def main() -> None:
     try:
         from gotasks_cli._app import app  # noqa: PLC0415  - the extra may not be installed
     except ModuleNotFoundError as error:
-        if error.name not in {"rich", "typer"}:
+        if error.name not in {"rich", "typer", "watchfiles"}:
             raise
         sys.stderr.write(f"gotasks: {error.name} is missing: pip install 'gotasks-py[cli]'\n")
         sys.exit(_WITHOUT_EXTRA)

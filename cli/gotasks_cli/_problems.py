@@ -38,6 +38,7 @@ class ExitCode(IntEnum):
     REFUSED = 5
     UNAVAILABLE = 6
     INTERNAL = 70
+    RECYCLED = 75
     INTERRUPTED = 130
 
 
@@ -50,6 +51,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.REFUSED: "the state of the task or queue does not allow it",
     ExitCode.UNAVAILABLE: "the store did not answer, or refused",
     ExitCode.INTERNAL: f"an error in the program; `{TRACEBACK}=1` shows where",
+    ExitCode.RECYCLED: "a worker process has reached its limit; only its supervisor sees this",
     ExitCode.INTERRUPTED: "Ctrl-C",
 }
 

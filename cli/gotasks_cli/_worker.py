@@ -1,22 +1,37 @@
-"""``gotasks worker``: run the manager of an APP."""
+"""``gotasks worker``: run the manager of an APP, in this process or in several."""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Final
 
+import anyio
 import typer
 
 from gotasks_cli._problems import ExitCode, Problem
+from gotasks_cli._processes import (
+    SUPERVISED,
+    Limits,
+    spawn,
+    stop_with_supervisor,
+    until_exceeded,
+)
 from gotasks_cli._session import Target, opened, run
+from gotasks_cli._supervising import supervise
+from gotasks_py import Manager
 
 logger = logging.getLogger("gotasks_cli.worker")
 
 _LINE: Final = "%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s"
+_MOST_PROCESSES: Final = 256
 
 
 class LogLevel(StrEnum):
@@ -36,6 +51,21 @@ class Work:
     queues: Sequence[str] | None
     workers: int | None
     grace: timedelta
+    limits: Limits
+    log_level: LogLevel
+
+    def arguments(self) -> Sequence[str]:
+        """Tell the command line that makes another process do it."""
+        options = {
+            "--queues": None if self.queues is None else ",".join(self.queues),
+            "--workers": self.workers,
+            "--grace": self.grace.total_seconds(),
+            "--max-tasks": self.limits.tasks,
+            "--max-memory": self.limits.memory_mib,
+            "--log-level": self.log_level,
+        }
+        given = [(name, str(value)) for name, value in options.items() if value is not None]
+        return ["worker", self.app, *(part for option in given for part in option)]
 
 
 def worker(
@@ -54,36 +84,84 @@ def worker(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", "-w", min=1, help="How many tasks run at once."),
+        typer.Option(
+            "--workers", "-w", min=1, help="How many tasks each process runs at once; else APP's."
+        ),
     ] = None,
+    processes: Annotated[
+        str,
+        typer.Option("--processes", "-p", metavar="N", help="How many processes to run."),
+    ] = "1",
     grace: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="How long handlers may finish at a stop."),
     ] = 30.0,
+    max_tasks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Replace a process that has claimed so many tasks."),
+    ] = None,
+    max_memory: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="MIB", help="Replace a process that takes so much memory."),
+    ] = None,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="Start anew when Python files here change; to develop."),
+    ] = False,
     log_level: Annotated[LogLevel, typer.Option(help="What to log, on standard error.")] = (
         LogLevel.INFO
     ),
-) -> None:
-    """Run tasks until SIGINT or SIGTERM; a second signal cancels the handlers at once."""
+) -> ExitCode:
+    """Run tasks until SIGINT or SIGTERM; a second signal hands unfinished ones back at once.
+
+    With several processes, --max-tasks, --max-memory or --reload, a supervisor starts
+    processes that end by themselves again, passes signals on, and ends them by force at the
+    third one.
+    """
     logging.basicConfig(level=log_level.upper(), format=_LINE)
     work = Work(
         app=app,
         queues=_names(queues),
         workers=workers,
         grace=timedelta(seconds=grace),
+        limits=Limits(tasks=max_tasks, memory_mib=max_memory),
+        log_level=log_level,
     )
-    run(lambda: serve(work))
+    number = _count(processes)
+    if SUPERVISED in os.environ:
+        stop_with_supervisor()
+    elif number > 1 or work.limits != Limits() or reload:
+        watched = Path.cwd() if reload else None
+        arguments = work.arguments()
+        return run(
+            lambda: supervise(
+                partial(spawn, arguments=arguments), number, work.grace, watched=watched
+            )
+        )
+    return run(lambda: serve(work))
 
 
-async def serve(work: Work) -> None:
-    """Run a manager in this process until it is told to stop.
+async def serve(work: Work) -> ExitCode:
+    """Run a manager in this process until it is told to stop, or wants another process.
 
     Raises:
-        Problem: it failed.
+        Exception: it failed.
     """
     async with opened(Target(app=work.app)) as manager:
         manager.override(queues=work.queues, workers=work.workers)
-        await manager.run(work.grace)
+        reached: list[str] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(_recycle, manager, work, reached)
+            await manager.run(work.grace)
+            group.cancel_scope.cancel()
+    return ExitCode.RECYCLED if reached else ExitCode.OK
+
+
+async def _recycle(manager: Manager, work: Work, reached: list[str]) -> None:
+    if work.limits != Limits():
+        reached.append(await until_exceeded(manager, work.limits))
+        logger.info("this process has reached its limit: %s", reached[0])
+        await manager.stop(work.grace)
 
 
 def _names(given: Sequence[str] | None) -> Sequence[str] | None:
@@ -91,6 +169,12 @@ def _names(given: Sequence[str] | None) -> Sequence[str] | None:
         return None
     names = [name.strip() for each in given for name in each.split(",")]
     if not all(names):
-        msg = f"--queues has an empty name: {','.join(given)!r}"
-        raise Problem(msg, ExitCode.USAGE)
+        raise Problem(f"--queues has an empty name: {','.join(given)!r}")
     return names
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST_PROCESSES:
+        msg = f"--processes must be a number from 1 to {_MOST_PROCESSES}, not {text!r}"
+        raise Problem(msg)
+    return int(text)

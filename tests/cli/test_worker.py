@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,18 +83,11 @@ def test_a_second_signal_hands_back_at_once(shop: Shop) -> None:
     assert (task["attempts"], task["interruptions"]) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("app", "url", "code", "says"),
-    [
-        (APP, "mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50", 6, "127.0.0.1:9"),
-        (APP, "mongodb://127.0.0.1", 3, "the URL names no database"),
-        ("nowhere:manager", "", 3, "there is no module 'nowhere'"),
-    ],
-)
-def test_a_worker_that_cannot_start_says_why(app: str, url: str, code: int, says: str) -> None:
-    with started("worker", app, env={"SHOP_URL": url}) as worker:
-        assert worker.wait() == code
-    assert says in worker.said
+def test_a_worker_that_cannot_start_says_why() -> None:
+    url = "mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50"
+    with started("worker", APP, env={"SHOP_URL": url}) as worker:
+        assert worker.wait() == 6
+    assert "127.0.0.1:9" in worker.said
     assert "Traceback" not in worker.said
     assert worker.said.count("\n") == 1
 
@@ -106,3 +101,91 @@ def test_commands_work_on_what_others_have_recorded(shop: Shop, gotasks: Any) ->
     assert shown.json["payload"] == {"value": [1]}
     unknown = gotasks("enqueue", "p", "t", "--store", shop.url, env=NEITHER)
     assert (unknown.code, "it has 'other', 'q'" in unknown.err) == (4, True)
+
+
+def test_a_supervisor_restarts_what_crashes_and_stops_all(shop: Shop) -> None:
+    with started("worker", APP, "--processes", "2", env=shop.env) as supervisor:
+        supervisor.hear(STARTED, 2)
+        first, second = (int(pid) for pid in supervisor.hear(r"worker \d is process (\d+)", 2))
+        os.kill(first, signal.SIGKILL)
+        supervisor.hear("was ended by SIGKILL, starting it again in 0.5 s")
+        (again,) = supervisor.hear(r"worker 1 is process (\d+)", 2)[1:]
+        supervisor.hear(STARTED, 3)
+        (slow,) = shop.enqueue(Enqueue("q", "sleep", 0.3))
+        supervisor.hear("sleeps")
+        supervisor.send(signal.SIGTERM)
+        assert supervisor.wait() == 0
+    assert shop.become(slow, "done")["result"] == {"value": "slept"}
+    assert not any(is_alive(pid) for pid in (first, second, int(again)))
+
+
+def test_a_second_signal_to_a_supervisor_reaches_the_handlers(shop: Shop) -> None:
+    (slow,) = shop.enqueue(Enqueue("q", "sleep", 600.0))
+    with started("worker", APP, "--processes", "2", env=shop.env) as supervisor:
+        supervisor.hear("sleeps")
+        supervisor.send(signal.SIGINT)
+        supervisor.hear("got SIGTERM, stopping\n", 2)
+        supervisor.send(signal.SIGINT)
+        assert supervisor.wait() == 0
+    task = shop.become(slow, "pending")
+    assert (task["attempts"], task["interruptions"]) == (0, 1)
+
+
+def test_workers_go_when_their_supervisor_is_killed(shop: Shop) -> None:
+    with started("worker", APP, "--max-tasks", "1000", env=shop.env) as supervisor:
+        supervisor.hear(STARTED)
+        (pid,) = supervisor.hear(r"worker 1 is process (\d+)")
+        supervisor.send(signal.SIGKILL)
+        supervisor.wait()
+        supervisor.hear("manager manager.* stopped")
+        deadline = time.monotonic() + PATIENCE
+        while is_alive(int(pid)):
+            assert time.monotonic() < deadline, "the worker is still there"
+            time.sleep(0.02)
+
+
+def test_a_process_is_replaced_after_its_number_of_tasks(shop: Shop) -> None:
+    with started("worker", APP, "--max-tasks", "3", env=shop.env) as supervisor:
+        supervisor.hear(STARTED)
+        shop.enqueue(*[Enqueue("q", "pid")] * 3)
+        supervisor.hear("this process has reached its limit: 3 tasks")
+        supervisor.hear(STARTED, 2)
+        before, after = supervisor.hear(r"worker 1 is process (\d+)", 2)
+        (task,) = shop.enqueue(Enqueue("q", "pid"))
+        assert shop.become(task, "done")["result"] == {"value": int(after)}
+        assert before != after
+        supervisor.send(signal.SIGTERM)
+        assert supervisor.wait() == 0
+
+
+def test_an_app_that_does_not_import_ends_a_supervisor(shop: Shop) -> None:
+    with started("worker", "nowhere:manager", "-p", "2", env=shop.env) as supervisor:
+        assert supervisor.wait() == 3
+    assert "there is no module 'nowhere'" in supervisor.said
+    assert "Traceback" not in supervisor.said
+
+
+def test_changed_code_is_loaded(shop: Shop, tmp_path: Path) -> None:
+    app = tmp_path / "changing.py"
+    app.write_text("from tests.cli.mongo_shop import manager\nmanager.override(workers=1)\n")
+    (tmp_path / "notes.txt").write_text("not code")
+    with started(
+        "worker", "changing:manager", "--reload", env=shop.env, cwd=tmp_path
+    ) as supervisor:
+        supervisor.hear(STARTED)
+        app.write_text("a mistake(")
+        supervisor.hear("changing.py changed, starting anew")
+        supervisor.hear("does not import: SyntaxError")
+        supervisor.hear("waiting for a change")
+        app.write_text("from tests.cli.mongo_shop import manager\n")
+        supervisor.hear(STARTED, 2)
+        supervisor.send(signal.SIGTERM)
+        assert supervisor.wait() == 0
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
