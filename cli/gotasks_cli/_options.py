@@ -32,4 +32,16 @@ OutputOption: TypeAlias = Annotated[
     Format, typer.Option("--output", "-o", help="How to print what was found.")
 ]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+QueueArgument: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+QueueOption: TypeAlias = Annotated[str | None, typer.Option("--queue", "-q", help="Of this queue.")]
+TypeOption: TypeAlias = Annotated[str | None, typer.Option("--type", "-t", help="Of this type.")]
+LimitOption: TypeAlias = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=1000, help="How many to print at most.")
+]
+CursorOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="Where the page before this one told to go on.")
+]
+PaceOption: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="How many tasks a second, to leave the store time for others.")
+]
 TaskArgument: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The task's id.")]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gotasks_cli._problems import Problem
-from gotasks_py import Task
+from gotasks_py import Count, Task
 
 Record: TypeAlias = Mapping[str, object]
 
@@ -31,10 +31,18 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Percentiles(NamedTuple):
+    """How long things took: the 50th, 95th and 99th percentile."""
+
+    p50: timedelta | None
+    p95: timedelta | None
+    p99: timedelta | None
+
+
 def print_records(records: Sequence[Record], output: Format) -> None:
     """Print records, each with the same fields."""
     if output is Format.JSON:
-        print_json([dict(each) for each in records])
+        print_json([_for_json(each) for each in records])
         return
     if not records:
         note("nothing found")
@@ -50,7 +58,7 @@ def print_records(records: Sequence[Record], output: Format) -> None:
 def print_record(record: Record, output: Format) -> None:
     """Print the fields of one record, one in each line."""
     if output is Format.JSON:
-        print_json(dict(record))
+        print_json(_for_json(record))
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
@@ -144,6 +152,8 @@ def cell(value: object) -> Text:
             shown = f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z"
         case timedelta():
             shown = span(value)
+        case Percentiles():
+            shown = " / ".join(span(each) for each in value if each is not None)
         case Mapping() | list() | tuple():
             shown = json.dumps(value, ensure_ascii=False, default=_plain)
         case _:
@@ -174,7 +184,16 @@ def _escaped(character: str) -> str:
 
 def _is_numeric(records: Sequence[Record], name: str) -> bool:
     values = [each[name] for each in records if each[name] is not None]
-    return bool(values) and all(isinstance(value, int | float | timedelta) for value in values)
+    return bool(values) and all(
+        isinstance(value, int | float | timedelta | Count) for value in values
+    )
+
+
+def _for_json(record: Record) -> Record:
+    return {
+        name: value._asdict() if isinstance(value, Percentiles) else value
+        for name, value in record.items()
+    }
 
 
 def _plain(value: object) -> object:
@@ -187,5 +206,7 @@ def _plain(value: object) -> object:
             return base64.b64encode(value).decode("ascii")
         case Mapping():
             return dict(value)
+        case Count():
+            return {"value": value.value, "is_exact": value.is_exact}
         case _:
             return str(value)

@@ -26,6 +26,7 @@ async def supervise(
 ) -> ExitCode:
     """Keep worker processes running until a signal; start them anew when code changes."""
     supervisor = Supervisor(spawn, grace=grace, waits_for_changes=watched is not None)
+    code = int(ExitCode.FAILED)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as group:
 

@@ -5,16 +5,45 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from gotasks_cli._options import AppOption, OutputOption, StoreOption, TaskArgument, YesOption
-from gotasks_cli._output import Format, confirm, note, print_record, task_record
+from gotasks_cli._filters import (
+    BeforeOption,
+    ErrorOption,
+    FingerprintOption,
+    PayloadOption,
+    StatusOption,
+    TagOption,
+    WorkerOption,
+    a_filter,
+    moment,
+)
+from gotasks_cli._options import (
+    AppOption,
+    CursorOption,
+    LimitOption,
+    OutputOption,
+    QueueOption,
+    StoreOption,
+    TaskArgument,
+    TypeOption,
+    YesOption,
+)
+from gotasks_cli._output import (
+    Format,
+    Record,
+    confirm,
+    note,
+    print_record,
+    print_records,
+    task_record,
+)
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
-from gotasks_py import Manager, Task, TaskPolicy
+from gotasks_py import Manager, Task, TaskPage, TaskPolicy
 
 tasks = typer.Typer(help="Look at single tasks, and act on them.")
 
@@ -63,7 +92,7 @@ def enqueue(
     with usage_checked():
         policy = TaskPolicy(
             delay=None if delay is None else timedelta(seconds=delay),
-            run_at=None if run_at is None else _moment(run_at),
+            run_at=None if run_at is None else moment("--run-at", run_at),
             priority=priority,
             max_attempts=max_attempts,
             unique_key=unique_key,
@@ -78,6 +107,54 @@ def enqueue(
         return await handle.task()
 
     print_record(task_record(with_manager(target, work)), output)
+
+
+@tasks.command("list")
+def list_tasks(
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    queue: QueueOption = None,
+    type: TypeOption = None,
+    status: StatusOption = None,
+    tag: TagOption = None,
+    unique_key: Annotated[str | None, typer.Option(help="With this unique key.")] = None,
+    worker: WorkerOption = None,
+    payload: PayloadOption = None,
+    error: ErrorOption = None,
+    fingerprint: FingerprintOption = None,
+    before: BeforeOption = None,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="By the time to run, the oldest first.")
+    ] = False,
+    limit: LimitOption = 50,
+    cursor: CursorOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print the tasks that fit all options, without their payloads, the newest first."""
+    wanted = a_filter(
+        queue=queue,
+        type=type,
+        status=status,
+        tag=tag,
+        unique_key=unique_key,
+        worker=worker,
+        payload=payload,
+        error=error,
+        fingerprint=fingerprint,
+        before=before,
+    )
+
+    async def work(manager: Manager) -> TaskPage:
+        with usage_checked():  # the cursor
+            return await manager.find_tasks(
+                wanted, limit=limit, cursor=cursor, newest_first=not oldest_first
+            )
+
+    page = with_manager(Target(app, store), work)
+    print_records([_row(each) for each in page.tasks], output)
+    if page.cursor is not None:
+        note(f"there are more: --cursor {page.cursor}")
 
 
 @tasks.command()
@@ -145,6 +222,23 @@ def _print_after(
     print_record(task_record(with_manager(Target(app, store), act)), output)
 
 
+def _row(task: Task) -> Record:
+    last = task.errors[-1] if task.errors else None
+    return {
+        "id": task.id,
+        "queue": task.queue,
+        "type": task.type,
+        "status": task.status,
+        "attempts": f"{task.attempts}/{task.max_attempts}",
+        "priority": task.priority,
+        "run_at": task.run_at,
+        "worker": None if task.lease is None else task.lease.owner,
+        "unique_key": task.unique_key,
+        "tags": ", ".join(task.tags),
+        "last_error": None if last is None else f"{last.kind}: {last.message}",
+    }
+
+
 async def _check_address(manager: Manager, queue: str, type: str, target: Target) -> None:
     """Refuse what nobody knows: such a task would wait for ever."""
     if target.store is not None:
@@ -167,10 +261,3 @@ def _json(text: str) -> object:
         return json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
         raise Problem(f"the payload is not JSON: {error}") from error
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Problem(f"--run-at is not a time as ISO 8601 has it: {error}") from error

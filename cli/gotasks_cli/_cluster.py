@@ -1,0 +1,120 @@
+"""``gotasks node`` and ``gotasks metrics``: who is there, and what has been done."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
+from gotasks_cli._output import Format, Percentiles, Record, print_records
+from gotasks_cli._problems import ExitCode, Problem, usage_checked
+from gotasks_cli._session import Target, with_manager
+from gotasks_py import Manager
+from gotasks_py.metering import Metering
+from gotasks_py.metrics import LATENCIES, Activity, Metrics
+from gotasks_py.nodes import Node
+from gotasks_py.sketch import LatencySketch
+
+nodes = typer.Typer(help="Look at the managers that run somewhere.")
+metrics = typer.Typer(help="Look at what has been done.")
+
+_MIB = 1024 * 1024
+
+
+@nodes.command("list")
+def list_nodes(
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print the managers that are there, as they last said of themselves."""
+
+    async def work(manager: Manager) -> list[Record]:
+        found = await metering(manager).nodes()
+        now = manager.store.clock.now()
+        return [
+            {**_node_row(node), "up": now - node.started_at, "silent": now - node.beat_at}
+            for node in found
+        ]
+
+    print_records(with_manager(Target(app, store), work), output)
+
+
+@metrics.command()
+def show(
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    queue: QueueOption = None,
+    type: TypeOption = None,
+    minutes: Annotated[
+        float, typer.Option(min=1, max=60 * 24 * 366, help="Of so long until now.")
+    ] = 60.0,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print what happened to tasks of each queue and type, on all managers together.
+
+    Times are the 50th, 95th and 99th percentile: of the wait from due to claimed, of the run
+    of handlers, and from the enqueue to the success.
+    """
+
+    async def work(manager: Manager) -> Metrics:
+        with usage_checked():
+            return await metering(manager).metrics(
+                queue=queue, type=type, since=timedelta(minutes=minutes)
+            )
+
+    found = with_manager(Target(app, store), work)
+    rows = [_activity_row(*key, activity) for key, activity in sorted(found.by_type().items())]
+    print_records(rows, output)
+
+
+def metering(manager: Manager) -> Metering:
+    """Tell the part of a manager's store that keeps metrics.
+
+    Raises:
+        Problem: it has none.
+    """
+    store = manager.store
+    if not isinstance(store, Metering):
+        msg = f"{type(store).__name__} keeps neither metrics nor nodes"
+        raise Problem(msg, ExitCode.UNUSABLE)
+    return store
+
+
+def _node_row(node: Node) -> Record:
+    return {
+        "node": node.id,
+        "host": node.host,
+        "pid": node.pid,
+        "version": node.version,
+        "queues": ", ".join(node.queues),
+        "running": f"{node.running}/{node.capacity}",
+        "loop_lag": node.loop_lag,
+        "memory_mib": round(node.rss_bytes / _MIB),
+    }
+
+
+def _activity_row(queue: str, type: str, activity: Activity) -> Record:
+    counters = activity.counters
+    return {
+        "queue": queue,
+        "type": type,
+        "enqueued": counters.enqueued,
+        "claimed": counters.claimed,
+        "done": counters.done,
+        "failed": counters.failed,
+        "retried": counters.retried,
+        "dead": counters.dead,
+        "cancelled": counters.cancelled,
+        "interrupted": counters.interrupted,
+        "lease_lost": counters.lease_lost,
+        **{name: _percentiles(getattr(activity, name)) for name in LATENCIES},
+    }
+
+
+def _percentiles(sketch: LatencySketch) -> Percentiles:
+    return Percentiles(sketch.p50, sketch.p95, sketch.p99)

@@ -1,0 +1,250 @@
+"""Lists, queues, dead letters, nodes and metrics from the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from gotasks_memstore import MemStore
+from gotasks_py import Status, lifecycle
+from gotasks_py.lifecycle import Failure
+from gotasks_py.metering import Beat, Report
+from gotasks_py.metrics import Activity, Counters, Window, counters_document
+from gotasks_py.nodes import Node
+from gotasks_py.sketch import LatencySketch
+from gotasks_py.task import LeaseRef
+from tests.cli import shop
+from tests.cli.conftest import Terminal
+from tests.cli.test_tasks import EMAIL, spoil
+from tests.lab import a_claim
+
+HOUR = timedelta(hours=1)
+
+
+def store() -> MemStore:
+    assert isinstance(shop.manager.store, MemStore)
+    return shop.manager.store
+
+
+def die(task_id: str, message: str) -> None:
+    """Let a task die of an error."""
+
+    async def run() -> None:
+        task = await store().get(task_id)
+        assert task is not None
+        request = a_claim(task.queue, (task.type,))
+        claimed = await store().claim(request)
+        assert claimed is not None
+        ref = LeaseRef(claimed.id, claimed.queue, 0, request.token)
+        await store().settle(ref, lifecycle.died(Failure(1, "w", "RuntimeError", message)))
+
+    anyio.run(run)
+
+
+def three_dead(gotasks: Terminal) -> list[str]:
+    ids = [gotasks.enqueue("emails", "send", EMAIL) for _ in range(3)]
+    for task_id, message in zip(ids, ("no host 1", "no host 2", "no route"), strict=True):
+        die(task_id, message)
+    return ids
+
+
+def test_tasks_are_listed_by_what_they_are(gotasks: Terminal) -> None:
+    first = gotasks.enqueue("emails", "send", EMAIL, "--tag", "vip")
+    second = gotasks.enqueue("reports", "monthly", "2026-11", "--unique-key", "k")
+
+    def ids(*options: str) -> list[str]:
+        return [each["id"] for each in gotasks("task", "list", "-o", "json", *options).json]
+
+    assert ids() == [second, first]
+    assert ids("--oldest-first") == [first, second]
+    assert ids("--queue", "emails") == ids("--tag", "vip") == ids("--type", "send") == [first]
+    assert ids("--unique-key", "k") == ids("--payload", 'value="2026-11"') == [second]
+    assert ids("--payload", "to=a@b.c", "--payload", "copies=1") == [first]
+    assert ids("--status", "dead") == []
+    assert ids("--limit", "1") == [second]
+
+
+def test_a_list_goes_on_where_it_ended(gotasks: Terminal) -> None:
+    ids = [gotasks.enqueue("emails", "send", EMAIL) for _ in range(3)]
+    page = gotasks("task", "list", "-o", "json", "-n", "2", "--oldest-first")
+    assert page.err.startswith("there are more: --cursor ")
+    rest = gotasks("task", "list", "-o", "json", "--oldest-first", *page.err.split()[3:])
+    assert [each["id"] for each in page.json + rest.json] == ids
+    assert rest.err == ""
+
+
+def test_a_list_is_a_table_with_a_line_for_each_task(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    head, row = gotasks("task", "list").out.splitlines()
+    assert head.split()[:4] == ["id", "queue", "type", "status"]
+    assert row.split()[:5] == [task_id, "emails", "send", "pending", "0/3"]
+
+
+def test_an_empty_list_says_so_beside_the_result(gotasks: Terminal) -> None:
+    ended = gotasks("task", "list")
+    assert (ended.code, ended.out, ended.err) == (0, "", "nothing found\n")
+    assert gotasks("task", "list", "-o", "json").json == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("task", "list", "--payload", "to"), "--payload must be PATH=VALUE"),
+        (("task", "list", "--payload", '$where="1"'), "a path into a payload"),
+        (("task", "list", "--payload", 'to={"$ne": 1}'), "is compared with a text"),
+        (("task", "list", "--queue", "$gt"), "must not start with '$'"),
+        (("task", "list", "--status", "alive"), "alive"),
+        (("task", "list", "--limit", "0"), "--limit"),
+        (("task", "list", "--limit", "1001"), "--limit"),
+        (("task", "list", "--before", "2026-01-01"), "--before needs a time zone"),
+        (("task", "list", "--before", "noon"), "--before is not a time"),
+        (("task", "list", "--cursor", "x"), "cursor must be that of an earlier page"),
+        (("dead", "list", "--cursor", "x"), "cursor must be that of an earlier page"),
+        (("dead", "requeue", "--yes", "--per-second", "0"), "--per-second"),
+    ],
+)
+def test_a_wrong_filter_is_refused_in_one_line(
+    gotasks: Terminal, arguments: tuple[str, ...], says: str
+) -> None:
+    ended = gotasks(*arguments)
+    assert ended.code == 2, ended.err
+    assert says in ended.err
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+def test_a_value_that_looks_like_an_operator_is_taken_literally(gotasks: Terminal) -> None:
+    odd = gotasks.enqueue("emails", "send", {"to": "$ne"})
+    gotasks.enqueue("emails", "send", EMAIL)
+    listed = gotasks("task", "list", "-o", "json", "--payload", "to=$ne").json
+    assert [each["id"] for each in listed] == [odd]
+
+
+def test_queues_tell_how_they_are_doing(gotasks: Terminal) -> None:
+    gotasks.enqueue("emails", "send", EMAIL)
+    gotasks.enqueue("emails", "send", EMAIL, "--delay", "3600")
+    listed = {each["queue"]: each for each in gotasks("queue", "list", "-o", "json").json}
+    emails = listed["emails"]
+    assert (emails["state"], emails["pending"], emails["scheduled"]) == (
+        "open",
+        {"value": 2, "is_exact": True},
+        {"value": 1, "is_exact": True},
+    )
+    assert emails["oldest_due"] >= 0
+    gotasks.enqueue("reports", "monthly", "x")
+    shown = gotasks("queue", "show", "reports", "-o", "json").json
+    assert shown["policy"] == {"max_attempts": 1, "lanes": 1}
+    assert gotasks("queue", "list").out.splitlines()[1].split()[:2] == ["emails", "open"]
+
+
+@pytest.mark.parametrize("command", ["show"])
+def test_an_unknown_queue_is_not_found(gotasks: Terminal, command: str) -> None:
+    ended = gotasks("queue", command, "nowhere")
+    assert ended.code == 4
+    assert "'nowhere'" in ended.err
+
+
+def test_dead_letters_are_grouped_by_their_cause(gotasks: Terminal) -> None:
+    three_dead(gotasks)
+    groups = gotasks("dead", "list", "-o", "json").json
+    assert [(each["count"]["value"], each["kind"]) for each in groups] == [
+        (2, "RuntimeError"),
+        (1, "RuntimeError"),
+    ]
+    assert groups[1]["message"] == "no route"
+
+
+def test_dead_letters_of_one_cause_are_requeued(gotasks: Terminal) -> None:
+    ids = three_dead(gotasks)
+    groups = gotasks("dead", "list", "-o", "json").json
+    asked = gotasks("dead", "requeue", "--fingerprint", groups[0]["fingerprint"])
+    assert (asked.code, "Requeue 2 dead letters?" in asked.err) == (2, True)
+    ended = gotasks(
+        "dead", "requeue", "--fingerprint", groups[0]["fingerprint"], "--yes", "-o", "json"
+    )
+    assert (ended.code, ended.json["changed"]) == (0, 2)
+    left = gotasks("task", "list", "--status", "dead", "-o", "json").json
+    assert [each["id"] for each in left] == ids[2:]
+
+
+def test_what_cannot_be_requeued_is_told_and_shows_in_the_exit_code(gotasks: Terminal) -> None:
+    dead = gotasks.enqueue("emails", "send", EMAIL, "--unique-key", "k")
+    die(dead, "no host")
+    gotasks.enqueue("emails", "send", EMAIL, "--unique-key", "k")
+    ended = gotasks("dead", "requeue", "--yes")
+    assert ended.code == 1
+    assert "0 of 1 done, 1 refused" in ended.err
+    assert f"{dead}: " in ended.err
+
+
+def test_dead_letters_are_purged(gotasks: Terminal) -> None:
+    ids = three_dead(gotasks)
+    ended = gotasks("dead", "purge", "--error", "no host", "--yes")
+    assert (ended.code, ended.err) == (0, "2 of 2 done, 0 refused\n")
+    assert gotasks("task", "show", ids[2]).code == 0
+
+
+def test_a_purge_of_nothing_asks_nothing(gotasks: Terminal) -> None:
+    assert gotasks("dead", "purge").code == 0
+
+
+def test_a_queue_is_purged_of_what_is_final_or_as_told(gotasks: Terminal) -> None:
+    three_dead(gotasks)
+    pending = gotasks.enqueue("emails", "send", EMAIL)
+    assert gotasks("queue", "purge", "emails").code == 2
+    assert gotasks("queue", "purge", "emails", "--yes").code == 0
+    assert [each["id"] for each in gotasks("task", "list", "-o", "json").json] == [pending]
+    ended = gotasks("queue", "purge", "emails", "--status", "pending", "--yes", "-o", "json")
+    assert ended.json["changed"] == 1
+
+
+def test_nodes_are_listed_while_they_are_heard_of(gotasks: Terminal) -> None:
+    now = store().clock.now()
+    node = Node(
+        id="m.1",
+        host="h",
+        pid=7,
+        version="1",
+        queues=("q",),
+        capacity=8,
+        running=3,
+        rss_bytes=50 * 1024 * 1024,
+        started_at=now - HOUR,
+    )
+    anyio.run(store().report, Report(beat=Beat(node=node, good_for=HOUR)))
+    (listed,) = gotasks("node", "list", "-o", "json").json
+    assert (listed["node"], listed["running"], listed["memory_mib"]) == ("m.1", "3/8", 50)
+    assert listed["up"] >= 3600
+    assert "1.0 h" in gotasks("node", "list").out or "60" in gotasks("node", "list").out
+
+
+def test_metrics_are_summed_over_managers(gotasks: Terminal) -> None:
+    now = store().clock.now()
+    activity = Activity(counters=Counters(claimed=3, done=2), run=LatencySketch.of([0.1, 0.1, 2]))
+    window = Window(
+        start=now - timedelta(minutes=5),
+        length=timedelta(minutes=1),
+        queue="q",
+        type="t",
+        activity=activity,
+    )
+    documents = [counters_document(name, window, 1, HOUR) for name in ("a", "b")]
+    anyio.run(store().report, Report(counters=documents))
+    (row,) = gotasks("metrics", "show", "-o", "json").json
+    assert (row["queue"], row["type"], row["claimed"], row["done"]) == ("q", "t", 6, 4)
+    assert row["run"]["p50"] == pytest.approx(0.1, rel=0.02)
+    assert row["run"]["p99"] == pytest.approx(2, rel=0.02)
+    assert row["wait"] == {"p50": None, "p95": None, "p99": None}
+    assert re.search(r"(99|100|101) ms / 2\.0 s / 2\.0 s$", gotasks("metrics", "show").out.strip())
+    assert gotasks("metrics", "show", "--minutes", "2", "-o", "json").json == []
+    assert gotasks("metrics", "show", "--queue", "$x").code == 2
+
+
+def test_what_runs_is_counted(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    spoil(task_id, status=Status.RUNNING.value)
+    running = json.loads(gotasks("queue", "list", "-o", "json").out)[0]["running"]
+    assert running == {"value": 1, "is_exact": True}
