@@ -118,7 +118,7 @@ def test_without_app_an_unknown_queue_is_refused(gotasks: Terminal) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("enqueu",), "No such command 'enqueu'. Did you mean 'enqueue'?"),
+        (("wroker",), "No such command 'wroker'. Did you mean 'worker'?"),
         (("task",), "Missing command."),
         (("task", "show"), "Missing argument 'ID'."),
         (("task", "show", "x", "-o", "yaml"), "'yaml'"),
