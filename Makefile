@@ -48,7 +48,7 @@ chaos: $(DEV) ## Kill, freeze and cut off real processes, then audit (ARGS='--pr
 	$(BIN)/python -m gotasks_chaos $(ARGS)
 
 chaos-smoke: $(DEV) ## A minute of it, in both modes
-	$(BIN)/python -m gotasks_chaos --profile smoke --duration 20s --seed 1
+	$(BIN)/python -m gotasks_chaos --profile smoke --duration 15s --seed 1
 
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	$(BIN)/python -m build --no-isolation

@@ -55,6 +55,7 @@ def to_document(outcome: Outcome, audited: Sequence[Audited]) -> dict[str, Any]:
         "recoveries": [asdict(each) for each in evidence.recoveries],
         "most_files": max((each.files for each in evidence.processes), default=0),
         "most_logged": max((each.logged for each in evidence.processes), default=0),
+        "backlog": sum(line.facts["backlog"] for line in evidence.noted("drained")),
         "drained_after": round(outcome.drained_after, 2),
         "invariants": [
             {
@@ -99,8 +100,8 @@ def text(document: Mapping[str, Any]) -> str:
         head,
         "  " + ", ".join(f"{name} {value}" for name, value in facts.items()),
         (
-            f"  duplicates of retryable tasks {rate:.2f} %, at rest after "
-            f"{document['drained_after']:.1f} s"
+            f"  duplicates of retryable tasks {rate:.2f} %, {document['backlog']} left by the "
+            f"storm, at rest {document['drained_after']:.1f} s after it"
         ),
     ]
     lines += _recovered(document["recoveries"])

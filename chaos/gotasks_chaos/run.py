@@ -196,23 +196,24 @@ class _Run:
             self._cluster.close()
         self._leave("producer")
         began = time.monotonic()
-        patience = self._patience()
+        backlog = self._tasks.count_documents(_ACTIVE)
+        patience = self._patience(backlog)
         deadline = began + self._profile.drain
         overdue: dict[object, float] = {}
         while self._active() and time.monotonic() < deadline:
             self._work_until(time.monotonic() + _LOOK_SECONDS)
             if time.monotonic() > began + patience:
                 self._see_overdue(patience, overdue)
-        self._ledger.write("drained", seconds=time.monotonic() - began, patience=patience)
+        took = time.monotonic() - began
+        self._ledger.write("drained", seconds=took, patience=patience, backlog=backlog)
         for task, seconds in overdue.items():
             self._ledger.write("overdue", what=f"task {task}", seconds=seconds)
-        return time.monotonic() - began
+        return took
 
-    def _patience(self) -> float:
+    def _patience(self, backlog: int) -> float:
         """Tell how long a task may wait for somebody to take it over."""
         times = self._profile.times
         lease = times.lease + (times.queue_lease if self._request.mode == "pipeline" else 0.0)
-        backlog = self._tasks.count_documents(_ACTIVE)
         return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
 
     def _see_overdue(self, patience: float, overdue: dict[object, float]) -> None:
