@@ -93,7 +93,7 @@ class Batches(RuleBasedStateMachine):
         begun = at_once(
             self.store.settle(ref_of(task), lifecycle.started(owner="worker", lease=LEASE))
         )
-        assert begun == (self.holders[task.id] == ref_of(task).token)
+        assert begun == self.is_holder(ref_of(task))
         return begun
 
     def run_one(self, process: Process, task: Task) -> None:
