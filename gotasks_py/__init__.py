@@ -7,6 +7,7 @@ from gotasks_py._scheduling import QueueOrder
 from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.context import TaskContext
 from gotasks_py.controls import Pause
+from gotasks_py.diagnosis import Diagnosing, Finding, Severity
 from gotasks_py.enqueue import Enqueue
 from gotasks_py.errors import (
     ConfigurationError,
@@ -67,11 +68,13 @@ __all__ = [
     "Counters",
     "DeadGroup",
     "DeadPage",
+    "Diagnosing",
     "DuplicateTaskError",
     "Enqueue",
     "EnqueueError",
     "Exponential",
     "Fibonacci",
+    "Finding",
     "Fixed",
     "Gauges",
     "GotasksError",
@@ -109,6 +112,7 @@ __all__ = [
     "ResultTimeoutError",
     "Retry",
     "Session",
+    "Severity",
     "Snooze",
     "Status",
     "Store",

@@ -72,6 +72,18 @@ async def _stand_in(store: Store) -> Manager:
     return Manager(store, queues=queues, name="cli")
 
 
+@asynccontextmanager
+async def unopened(target: Target) -> AsyncGenerator[Store]:
+    """Tell the store of a target as it is: opening one may mend what is wrong with it."""
+    target = target.resolved()
+    store = (await load_manager(target.app)).store if target.app else store_for(target.store or "")
+    try:
+        yield store
+    finally:
+        with anyio.CancelScope(shield=True):
+            await store.aclose()
+
+
 def run(function: Callable[[], Awaitable[T]]) -> T:
     """Run the asynchronous part of a command."""
     return anyio.run(function, backend="asyncio")

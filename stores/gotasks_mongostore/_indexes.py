@@ -129,18 +129,16 @@ async def _reconcile(
     index: Index,
     found: Mapping[str, object],
 ) -> None:
-    wanted = {"key": list(index.keys), **{name: index.options.get(name) for name in _COMPARED}}
-    actual = {"key": _keys(found), **{name: found.get(name) for name in _COMPARED}}
-    differing = {name for name in wanted if wanted[name] != actual[name]}
+    differing = _differing(index, found)
     if not differing:
         return
-    if differing == {"expireAfterSeconds"}:
+    if set(differing) == {"expireAfterSeconds"}:
         seconds = index.options["expireAfterSeconds"]
         logger.warning(
             "index %r of %s expires after %s s, changing it to %s s",
             index.name,
             collection.full_name,
-            actual["expireAfterSeconds"],
+            found.get("expireAfterSeconds"),
             seconds,
         )
         await database.command(
@@ -149,18 +147,30 @@ async def _reconcile(
             index={"name": index.name, "expireAfterSeconds": seconds},
         )
         return
-    shown = "; ".join(
-        f"{name}: found {actual[name]!r}, needed {wanted[name]!r}" for name in sorted(differing)
-    )
     msg = (
         f"index {index.name!r} of collection {collection.full_name} is not the library's "
-        f"({shown}); drop it, or give the store another namespace="
+        f"({differences(index, found)}); drop it, or give the store another namespace="
     )
     raise ConfigurationError(msg)
 
 
-def _keys(found: Mapping[str, object]) -> list[tuple[str, int]]:
+def differences(index: Index, found: Mapping[str, object]) -> str:
+    """Tell in words how an index that exists differs from what is needed; empty: it does not."""
+    return "; ".join(
+        f"{name}: found {actual!r}, needed {wanted!r}"
+        for name, (actual, wanted) in sorted(_differing(index, found).items())
+    )
+
+
+def _differing(index: Index, found: Mapping[str, object]) -> Mapping[str, tuple[object, object]]:
+    wanted = {"key": list(index.keys), **{name: index.options.get(name) for name in _COMPARED}}
+    actual = {"key": keys_of(found), **{name: found.get(name) for name in _COMPARED}}
+    return {name: (actual[name], wanted[name]) for name in wanted if wanted[name] != actual[name]}
+
+
+def keys_of(found: Mapping[str, object]) -> list[tuple[str, int]]:
+    """Tell the keys of an index in order; none of one that is not by plain fields."""
     keys = found.get("key")
     if not isinstance(keys, list):
         return []
-    return [(name, int(direction)) for name, direction in keys]
+    return [(name, int(direction)) for name, direction in keys if not isinstance(direction, str)]

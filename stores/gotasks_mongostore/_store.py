@@ -17,6 +17,7 @@ from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
+from gotasks_mongostore._diagnosis import Diagnosis
 from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
@@ -28,6 +29,7 @@ from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_mongostore._urls import parts_of
 from gotasks_py.checks import check_duration, check_name, check_names
 from gotasks_py.clock import Clock
+from gotasks_py.diagnosis import Diagnosing, Finding
 from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
@@ -154,6 +156,9 @@ class MongoStore(Inspection):
                 await self._open()
             elif self._server_clock.is_stale:
                 await self._hello()
+
+    async def diagnose(self) -> Sequence[Finding]:
+        return await Diagnosis(self._operation).run()
 
     async def aclose(self) -> None:
         await self._connection.aclose()
@@ -397,5 +402,6 @@ class MongoStore(Inspection):
 
 _: type[Store] = MongoStore
 _watching: type[Watching] = MongoStore
+_diagnosing: type[Diagnosing] = MongoStore
 _metering: type[Metering] = MongoStore
 _inspecting: type[Inspecting] = MongoStore

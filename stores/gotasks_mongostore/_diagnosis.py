@@ -1,0 +1,264 @@
+"""What ``diagnose`` looks at: the server, its set, the indexes, the plans, the oplog, clocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from bson import Timestamp
+from pymongo.errors import OperationFailure
+
+from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._indexes import INDEXES, differences, keys_of
+from gotasks_mongostore._plans import Query, queries
+from gotasks_py.diagnosis import Finding, Severity
+from gotasks_py.errors import StoreError, StoreUnavailableError
+
+Operation: TypeAlias = Callable[[str], AbstractContextManager[Collections]]
+
+_OLDEST: Final = (5, 0)
+_SUPPORTED: Final = (7, 0)
+_SHORT_OPLOG: Final = timedelta(hours=1)
+_MUCH_SKEW: Final = timedelta(seconds=2)
+_BAD_STAGES: Final = frozenset({"COLLSCAN", "SORT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One look at everything."""
+
+    operation: Operation
+
+    async def run(self) -> Sequence[Finding]:
+        """Do every check, in the order in which to mend what they find."""
+        findings: list[Finding] = []
+        checks: Sequence[tuple[str, Callable[[], AsyncIterator[Finding]]]] = (
+            ("server version", self._version),
+            ("replica set", self._members),
+            ("concerns", self._concerns),
+            ("clock", self._clock),
+            ("oplog", self._oplog),
+            ("indexes", self._indexes),
+            ("plans", self._plans),
+        )
+        for name, check in checks:
+            try:
+                findings += [finding async for finding in check()]
+            except StoreUnavailableError:
+                raise
+            except StoreError as error:
+                remedy = "let the user of this URL run it, such as by the role clusterMonitor"
+                findings.append(Finding(Severity.WARNING, name, f"not checked: {error}", remedy))
+        return findings
+
+    async def _version(self) -> AsyncIterator[Finding]:
+        answer = await self._command("read the version", "buildInfo")
+        text = str(answer.get("version", "0"))
+        version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+        if version < _OLDEST:
+            yield Finding(
+                Severity.ERROR, "server version", f"MongoDB {text}", "upgrade to 5.0 or newer"
+            )
+        elif version < _SUPPORTED:
+            yield Finding(
+                Severity.OK, "server version", f"MongoDB {text} works; its makers support newer"
+            )
+        else:
+            yield Finding(Severity.OK, "server version", f"MongoDB {text}")
+
+    async def _members(self) -> AsyncIterator[Finding]:
+        hello = await self._command("ask the server", "hello")
+        if hello.get("msg") == "isdbgrid":
+            yield Finding(Severity.OK, "replica set", "a sharded cluster")
+            return
+        if "setName" not in hello:
+            yield Finding(
+                Severity.ERROR,
+                "replica set",
+                "a standalone server: what it acknowledged can be lost with it, tasks are found "
+                "by polling, and there are no transactions",
+                "start mongod with --replSet and run rs.initiate()",
+            )
+            return
+        status = await self._admin("read the state of the set", "replSetGetStatus")
+        members = [each for each in _list(status.get("members")) if isinstance(each, dict)]
+        down = [str(each.get("name")) for each in members if not each.get("health")]
+        if down:
+            yield Finding(
+                Severity.ERROR,
+                "replica set",
+                f"{', '.join(down)} of {len(members)} members are down",
+                "bring them back: with half of them gone nothing can be written",
+            )
+        else:
+            yield Finding(
+                Severity.OK, "replica set", f"{hello['setName']} with {len(members)} members up"
+            )
+
+    async def _concerns(self) -> AsyncIterator[Finding]:
+        with self.operation("read the concerns") as here:
+            writes = here.tasks.write_concern.document.get("w")
+            reads = here.tasks.read_concern.level
+        is_fine = writes == "majority" and reads == "majority"
+        yield Finding(
+            Severity.OK if is_fine else Severity.ERROR,
+            "concerns",
+            f"writes {writes}, reads {reads}, whatever the URL says",
+            "" if is_fine else "make the store by MongoStore, which pins both to majority",
+        )
+
+    async def _clock(self) -> AsyncIterator[Finding]:
+        before = time.time()
+        hello = await self._command("read the clock", "hello")
+        middle = (before + time.time()) / 2
+        server = hello.get("localTime")
+        if not isinstance(server, datetime):
+            return
+        offset = timedelta(seconds=middle - server.replace(tzinfo=UTC).timestamp())
+        if abs(offset) > _MUCH_SKEW:
+            yield Finding(
+                Severity.WARNING,
+                "clock",
+                f"this machine is {offset.total_seconds():+.1f} s from the server; tasks go by "
+                "the server's clock, so only logs are wrong",
+                "let both follow NTP",
+            )
+        else:
+            yield Finding(
+                Severity.OK, "clock", f"this machine is {offset.total_seconds():+.2f} s away"
+            )
+
+    async def _oplog(self) -> AsyncIterator[Finding]:
+        with self.operation("read the oplog") as here:
+            if "setName" not in await here.database.command("hello"):
+                return
+            oplog = here.database.client["local"]["oplog.rs"]
+            first = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", 1)])
+            last = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", -1)])
+        match first, last:
+            case {"ts": Timestamp() as began}, {"ts": Timestamp() as ends}:
+                window = timedelta(seconds=ends.time - began.time)
+            case _:
+                return
+        with self.operation("read the size of the oplog") as here:
+            stats = await here.database.client["local"].command("collStats", "oplog.rs")
+        used = float(stats.get("size", 0)) / float(stats.get("maxSize", 0) or 1)
+        if used > 0.5 and window < _SHORT_OPLOG:  # noqa: PLR2004  - one that fills is short, a new one is not
+            yield Finding(
+                Severity.WARNING,
+                "oplog",
+                f"it reaches back {window}: who was away for longer misses changes, and polls",
+                "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 24})",
+            )
+        else:
+            yield Finding(Severity.OK, "oplog", f"it reaches back {window}, {used:.0%} full")
+
+    async def _indexes(self) -> AsyncIterator[Finding]:
+        with self.operation("read the indexes") as here:
+            existing = await here.tasks.index_information()
+            name = here.tasks.full_name
+        findings = list(_judged(name, existing))
+        for finding in findings:
+            yield finding
+        if not findings:
+            yield Finding(Severity.OK, "indexes", f"all {len(INDEXES)} of {name} are as needed")
+
+    async def _plans(self) -> AsyncIterator[Finding]:
+        now = datetime.now(UTC)
+        wrong = 0
+        for query in queries(now):
+            stages, indexes = await self._explained(query)
+            bad = sorted(_BAD_STAGES & stages)
+            if bad or (indexes and indexes != {query.index}):
+                wrong += 1
+                yield Finding(
+                    Severity.ERROR,
+                    "plans",
+                    f"{query.name}: {', '.join(bad) or 'served'} by {', '.join(indexes) or 'none'}",
+                    f"see to the index {query.index!r}, and drop rivals of it",
+                )
+        if not wrong:
+            yield Finding(Severity.OK, "plans", "every query is served by its index, in order")
+
+    async def _explained(self, query: Query) -> tuple[frozenset[str], set[str]]:
+        with self.operation(f"explain {query.name}") as here:
+            command: dict[str, Any] = {"find": here.tasks.name, "filter": query.condition}
+            if query.sort:
+                command["sort"] = dict(query.sort)
+            command["hint"] = query.index
+            try:
+                answer = await here.database.command("explain", command, verbosity="queryPlanner")
+            except OperationFailure as error:
+                if "hint" not in str(error):
+                    raise
+                return frozenset({"COLLSCAN"}), set()
+        stages = list(_walk(_winning(answer)))
+        indexes = {str(each["indexName"]) for each in stages if "indexName" in each}
+        return frozenset(str(each.get("stage")) for each in stages), indexes
+
+    async def _command(self, action: str, name: str) -> Mapping[str, Any]:
+        with self.operation(action) as here:
+            return await here.database.command(name)
+
+    async def _admin(self, action: str, name: str) -> Mapping[str, Any]:
+        with self.operation(action) as here:
+            return await here.database.client["admin"].command(name)
+
+
+def _judged(collection: str, existing: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    for index in INDEXES:
+        found = existing.get(index.name)
+        if found is None:
+            yield Finding(
+                Severity.ERROR,
+                "indexes",
+                f"{index.name!r} of {collection} is missing",
+                "start a manager, which makes it, as a user that may createIndex",
+            )
+        elif differing := differences(index, found):
+            yield Finding(
+                Severity.ERROR,
+                "indexes",
+                f"{index.name!r} of {collection} is not the library's: {differing}",
+                "drop it and start a manager, which makes the right one",
+            )
+    ours = {index.name for index in INDEXES} | {"_id_"}
+    name_in_database = collection.partition(".")[2]
+    leading = {index.keys[0][0] for index in INDEXES}
+    for name, found in existing.items():
+        keys = keys_of(found)
+        if name not in ours and keys and keys[0][0] in leading:
+            yield Finding(
+                Severity.WARNING,
+                "indexes",
+                f"{name!r} of {collection} begins with {keys[0][0]!r} as ours do: it costs every "
+                "write, and tempts the planner",
+                f"drop it unless you query by it: db.getCollection({name_in_database!r})"
+                f".dropIndex({name!r})",
+            )
+
+
+def _winning(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    planner = answer.get("queryPlanner") or {}
+    plan: Mapping[str, Any] = planner.get("winningPlan") or {}
+    # The slot-based engine keeps the plan that people know one level down.
+    found: Mapping[str, Any] = plan.get("queryPlan", plan)
+    return found
+
+
+def _walk(stage: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield stage
+    for child in (stage.get("inputStage"), *_list(stage.get("inputStages"))):
+        if isinstance(child, dict):
+            yield from _walk(child)
+    for shard in _list(stage.get("shards")):
+        if isinstance(shard, dict):
+            yield from _walk(shard.get("winningPlan") or {})
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []

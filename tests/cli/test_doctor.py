@@ -1,0 +1,140 @@
+"""``gotasks doctor``: each thing that can be wrong is found, with what to do about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+from pymongo import MongoClient
+
+from gotasks_mongostore import MongoStore
+from gotasks_mongostore.local import LocalReplicaSet
+from gotasks_py.metering import Beat, Report
+from gotasks_py.nodes import Node
+from tests.cli.conftest import Terminal
+from tests.cli.test_many import store
+from tests.cli.test_targets import NEITHER
+from tests.cli.test_tasks import EMAIL, spoil
+
+HOUR = timedelta(hours=1)
+
+
+def found(gotasks: Terminal, *options: str, code: int, **settings: Any) -> dict[str, list[str]]:
+    """Run the doctor; tell the findings that are not well, by check."""
+    ended = gotasks("doctor", "-o", "json", *options, **settings)
+    assert ended.code == code, (ended.out, ended.err)
+    findings: dict[str, list[str]] = {}
+    for each in ended.json:
+        if each["is"] != "ok":
+            assert each["remedy"]
+            findings.setdefault(each["check"], []).append(each["found"])
+    return findings
+
+
+def a_node(*types: str) -> None:
+    node = Node(id="m.1", host="h", pid=7, version="1", queues=("emails",), types={"emails": types})
+    anyio.run(store().report, Report(beat=Beat(node=node, good_for=HOUR)))
+
+
+def test_a_store_without_tasks_is_well(gotasks: Terminal) -> None:
+    assert found(gotasks, code=0) == {}
+
+
+def test_a_queue_that_nobody_works_on_is_found(gotasks: Terminal) -> None:
+    due = store().clock.now() - HOUR
+    spoil(gotasks.enqueue("emails", "send", EMAIL), due_at=due, run_at=due)
+    (said,) = found(gotasks, code=1)["stuck tasks"]
+    assert said == "a task of queue 'emails' has been due for 60.0 min"
+    a_node("send")
+    ended = gotasks("doctor")
+    assert ended.code == 0
+    assert "too few workers" in ended.out
+
+
+def test_a_type_that_nobody_handles_is_found(gotasks: Terminal) -> None:
+    gotasks.enqueue("emails", "send", EMAIL)
+    a_node("other")
+    (said,) = found(gotasks, code=1)["stuck tasks"]
+    assert "tasks of type 'send', and no manager handles it" in said
+
+
+def test_running_tasks_that_lost_their_worker_are_found(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    lease = {"token": "t", "owner": "w", "until": store().clock.now() - HOUR}
+    spoil(task_id, status="running", lease=lease, due_at=store().clock.now() + HOUR)
+    (said,) = found(gotasks, code=1)["stuck tasks"]
+    assert "1 running tasks of queue 'emails' have lost their worker" in said
+    assert task_id in said
+
+
+@pytest.fixture
+def place(mongodb: str, namespace: str, raw_client: MongoClient[dict[str, Any]]) -> tuple[str, Any]:
+    """Tell a URL, and the collection behind it, with all that a store makes."""
+    address, _, query = mongodb.partition("?")
+    url = f"{address.rstrip('/')}/gotasks_tests?{query}&namespace={namespace}"
+
+    async def make() -> None:
+        store = MongoStore.from_url(url)
+        await store.open()
+        await store.aclose()
+
+    anyio.run(make)
+    return url, raw_client["gotasks_tests"][namespace]
+
+
+@pytest.mark.mongo
+def test_a_replica_set_is_well(gotasks: Terminal, place: tuple[str, Any]) -> None:
+    url, _ = place
+    assert found(gotasks, "--store", url, env=NEITHER, code=0) == {}
+    checks = [
+        each["check"] for each in gotasks("doctor", "-s", url, "-o", "json", env=NEITHER).json
+    ]
+    assert checks == [
+        "server version",
+        "replica set",
+        "concerns",
+        "clock",
+        "oplog",
+        "indexes",
+        "plans",
+        "stuck tasks",
+    ]
+
+
+@pytest.mark.mongo
+def test_what_is_wrong_with_the_indexes_is_found_and_not_mended(
+    gotasks: Terminal, place: tuple[str, Any]
+) -> None:
+    url, tasks = place
+    tasks.create_index([("queue", 1), ("created_at", 1)], name="rival")
+    (rival,) = found(gotasks, "--store", url, env=NEITHER, code=0)["indexes"]
+    assert "'rival'" in rival
+    tasks.drop_index("claim")
+    tasks.drop_index("reap")
+    tasks.create_index([("reap_at", -1)], name="reap")
+    findings = found(gotasks, "--store", url, env=NEITHER, code=1)
+    assert [said.split(" of ")[0] for said in findings["indexes"]] == [
+        "'claim'",
+        "'reap'",
+        "'rival'",
+    ]
+    assert any("claim" in said for said in findings["plans"])
+    assert "claim" not in tasks.index_information()
+    assert findings["stuck tasks"] == ["not looked at, until the above is mended"]
+
+
+@pytest.mark.mongo
+def test_a_standalone_server_is_found(gotasks: Terminal) -> None:
+    with LocalReplicaSet(standalone=True) as server:
+        url = f"{server.uri}shop"
+        findings = found(gotasks, "--store", url, env=NEITHER, code=1)
+    assert findings["replica set"][0].startswith("a standalone server")
+    assert len(findings["indexes"]) >= 5
+
+
+def test_a_server_that_is_down_is_one_line(gotasks: Terminal) -> None:
+    url = "mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50"
+    ended = gotasks("doctor", "--store", url, env=NEITHER)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (6, "", 1)
