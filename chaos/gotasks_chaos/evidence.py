@@ -49,6 +49,7 @@ class Asked:
 
     ``answer`` is ``ack``, ``duplicate``, ``refused`` or ``unclear``; a producer that died
     before it heard anything leaves it unclear. ``at`` and ``answered_at`` are monotonic.
+    ``was_cancelled``: it was told later that the task is cancelled, or about to be.
     """
 
     ref: str
@@ -59,6 +60,7 @@ class Asked:
     key: str | None = None
     delay: float = 0.0
     once: bool = False
+    was_cancelled: bool = False
     why: str = ""
 
 
@@ -222,6 +224,7 @@ def _asked(lines: Sequence[Line]) -> Iterator[Asked]:
         for line in lines
         if line.event in {"ack", "duplicate", "refused", "unclear"}
     }
+    cancelled = {line.facts["task"] for line in lines if line.event == "cancelled"}
     for line in lines:
         if line.event != "ask":
             continue
@@ -229,7 +232,7 @@ def _asked(lines: Sequence[Line]) -> Iterator[Asked]:
         answer = answers.get(facts["ref"])
         if answer is not None:
             facts.update(answer=answer.event, answered_at=answer.at, **_told(answer))
-        yield Asked(at=line.at, **facts)
+        yield Asked(at=line.at, was_cancelled=facts.get("task") in cancelled, **facts)
 
 
 def _told(answer: Line) -> dict[str, Any]:

@@ -81,8 +81,19 @@ def _repetition(task: Stored, evidence: Evidence) -> Iterator[str]:
 def _attempts_are_counted(evidence: Evidence) -> Finding:
     finding = Finding()
     for task in evidence.stored:
-        finding.look(_miscount(task, len(evidence.by_task.get(task.id, ()))))
+        runs = evidence.by_task.get(task.id, ())
+        finding.look(_miscount(task, len(runs)))
+        if evidence.is_graceful:
+            finding.look(_waste(task, runs))
     return finding
+
+
+def _waste(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
+    """Name what must not happen while processes are only stopped in order."""
+    if sum(run.how == "returned" for run in runs) > 1:
+        yield f"task {task.id} was done twice, and nothing but orderly stops happened"
+    if any(kind == "lease_expired" for _, kind, _ in task.errors):
+        yield f"task {task.id} lost its lease, and nothing but orderly stops happened"
 
 
 def _miscount(task: Stored, runs: int) -> Iterator[str]:
@@ -100,7 +111,16 @@ def _done_was_done(evidence: Evidence) -> Finding:
     for task in evidence.stored:
         if task.status == "done":
             finding.look(_undone(task, evidence.by_task.get(task.id, ())))
+    for asked in evidence.asked:
+        if asked.was_cancelled:
+            finding.look(_uncancelled(evidence.by_ref.get(asked.ref, ())))
     return finding
+
+
+def _uncancelled(found: Sequence[Stored]) -> Iterator[str]:
+    for task in found:
+        if task.status != "cancelled":
+            yield f"task {task.id} is {task.status}, and its cancellation was acknowledged"
 
 
 def _undone(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
@@ -254,13 +274,13 @@ INVARIANTS: Final[Sequence[Invariant]] = (
     ),
     Invariant(
         3,
-        "starts <= attempts + interruptions, and attempts <= max_attempts",
+        "starts <= attempts + interruptions, attempts <= max_attempts; orderly stops burn none",
         "a limit that is not counted right is none",
         _attempts_are_counted,
     ),
     Invariant(
         4,
-        "done means that the attempt that settled it returned, and that its result is kept",
+        "done means that the attempt that settled it returned, with its result; cancelled stays so",
         "an outcome is never invented or mixed up",
         _done_was_done,
     ),

@@ -18,6 +18,7 @@ from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.work import THREADED, TIMEOUT_SECONDS, WORK, Job, Receipt, Setting, queue_policy
 from gotasks_py import DuplicateTaskError, Manager, TaskPolicy, TaskType
 from gotasks_py.errors import GotasksError, StoreUnavailableError
+from gotasks_py.task import TaskId
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
 PROBE_SECONDS: Final = 10.0
@@ -32,6 +33,8 @@ class Wish:
     job: Job
     policy: TaskPolicy
     type: TaskType[Job, Receipt] = WORK
+    cancel_after: float | None = None
+    """Seconds after which its producer has changed its mind."""
 
 
 async def produce(setting: Setting) -> None:
@@ -115,8 +118,19 @@ async def _ask(manager: Manager, ledger: Ledger, wish: Wish, release: Callable[[
         answered("refused", why=f"{type(error).__name__}: {error}")
     else:
         answered("ack", task=str(handle.id))
+        if wish.cancel_after is not None:
+            await anyio.sleep(wish.cancel_after)
+            await _cancel(manager, ledger, handle.id)
     finally:
         release()
+
+
+async def _cancel(manager: Manager, ledger: Ledger, task: TaskId) -> None:
+    try:
+        await manager.cancel(task)
+    except GotasksError:
+        return  # it had ended, or nobody knows
+    ledger.write("cancelled", task=str(task))
 
 
 def _quick(ref: str, chance: random.Random) -> Wish:
@@ -167,6 +181,11 @@ def _huge(ref: str, chance: random.Random) -> Wish:
     return Wish(Job(ref=ref, size=chance.randint(100_000, 1_000_000)), TaskPolicy())
 
 
+def _unwanted(ref: str, chance: random.Random) -> Wish:
+    job = Job(ref=ref, seconds=chance.uniform(0.0, 1.0))
+    return Wish(job, TaskPolicy(), cancel_after=chance.uniform(0.0, 1.0))
+
+
 _KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
     _quick: 58,
     _once: 12,
@@ -179,4 +198,5 @@ _KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
     _hanging: 0.5,
     _blocking: 0.5,
     _huge: 1,
+    _unwanted: 2,
 }

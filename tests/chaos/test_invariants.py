@@ -95,6 +95,17 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     (4, "the ledger knows nothing", evidence(runs=[])),
     (4, "which raised", evidence(runs=[ran(how="raised")])),
     (4, "its result is of t0", evidence(tasks=[stored(result_token="t0")])),
+    (
+        3,
+        "was done twice",
+        evidence(
+            runs=[ran(), ran(token="t2", began=3.0)],
+            tasks=[stored(interruptions=1)],
+            is_graceful=True,
+        ),
+    ),
+    (3, "lost its lease", evidence(tasks=[stored(**TWICE)], is_graceful=True)),
+    (4, "is done, and its cancellation", evidence([asked(was_cancelled=True)])),
     (5, "started 2 times", evidence(runs=[ran(), ran(began=3.0)])),
     (
         6,
