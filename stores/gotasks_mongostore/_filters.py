@@ -215,6 +215,11 @@ def key_holder(document: Mapping[str, object]) -> Filter:
     return {name: document.get(name) for name in ("queue", "lane", "unique_key")}
 
 
+def key_holders(queue: object, lane: object, keys: Sequence[object]) -> Filter:
+    """Match the active tasks that hold keys of one lane; index ``unique``."""
+    return {"queue": queue, "lane": lane, "unique_key": {"$in": keys}}
+
+
 def _claimable(request: ClaimRequest) -> Filter:
     return {
         "queue": request.queue,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pymongo.asynchronous.collection import AsyncCollection
@@ -10,7 +10,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, Writ
 
 from gotasks_mongostore._driver import Document
 from gotasks_mongostore._failures import failure, translated
-from gotasks_mongostore._filters import key_holder
+from gotasks_mongostore._filters import key_holder, key_holders
 from gotasks_py.errors import DuplicateTaskError, GotasksError
 from gotasks_py.store import Session, TaskDocument
 from gotasks_py.task import TaskId
@@ -96,16 +96,63 @@ async def _refused(
     tasks: AsyncCollection[Document], documents: Sequence[TaskDocument], error: BulkWriteError
 ) -> Mapping[int, GotasksError]:
     refused: dict[int, GotasksError] = {}
+    doubles: dict[int, TaskDocument] = {}
     for each in error.details.get("writeErrors", ()):
         index = each["index"]
-        if each.get("code") != _DUPLICATE_KEY:
-            cause = WriteError(str(each.get("errmsg")), each.get("code"), each)
-            refused[index] = failure("insert the task", cause, task_id=documents[index]["_id"])
+        if each.get("code") == _DUPLICATE_KEY:
+            doubles[index] = documents[index]
             continue
-        try:
-            # On its own it is told apart: the task itself, a held key, or a key free again.
-            with translated("insert the task", task_id=documents[index]["_id"]):
-                await insert(tasks, documents[index])
+        cause = WriteError(str(each.get("errmsg")), each.get("code"), each)
+        refused[index] = failure("insert the task", cause, task_id=documents[index]["_id"])
+    return {**refused, **await _refused_doubles(tasks, doubles)}
+
+
+async def _refused_doubles(
+    tasks: AsyncCollection[Document], doubles: Mapping[int, TaskDocument]
+) -> Mapping[int, GotasksError]:
+    """Tell apart what the server calls a duplicate: the task itself, or that its key is held."""
+    if not doubles:
+        return {}
+    refused: dict[int, GotasksError] = {}
+    try:
+        with translated("look up unique keys"):
+            ours = await stored_of(tasks, list(doubles.values()))
+            holders = await _holders_of(tasks, doubles.values())
+    except GotasksError as reason:
+        return dict.fromkeys(doubles, reason)
+    for index, document in doubles.items():
+        if document["_id"] in ours:
+            continue
+        queue, _, key = place = _place_of(document)
+        holder = holders.get(place)
+        if holder is not None:
+            refused[index] = DuplicateTaskError(str(queue), str(key), holder)
+            continue
+        try:  # the key may be free again
+            with translated("insert the task", task_id=document["_id"]):
+                await insert(tasks, document)
         except GotasksError as reason:
             refused[index] = reason
     return refused
+
+
+async def _holders_of(
+    tasks: AsyncCollection[Document], documents: Iterable[TaskDocument]
+) -> Mapping[tuple[object, ...], TaskId]:
+    """Tell which active tasks hold the documents' keys, in a round trip for each lane."""
+    keys: dict[tuple[object, object], set[object]] = {}
+    for document in documents:
+        queue, lane, key = _place_of(document)
+        keys.setdefault((queue, lane), set()).add(key)
+    holders: dict[tuple[object, ...], TaskId] = {}
+    for (queue, lane), wanted in keys.items():
+        ours = key_holders(queue, lane, list(wanted))
+        async for found in tasks.find(ours, {"unique_key": 1}, hint="unique"):
+            key = found["unique_key"]
+            if isinstance(key, str):  # a hand may have written several
+                holders[queue, lane, key] = found["_id"]
+    return holders
+
+
+def _place_of(document: TaskDocument) -> tuple[object, object, object]:
+    return document.get("queue"), document.get("lane"), document.get("unique_key")

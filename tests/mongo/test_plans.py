@@ -342,6 +342,23 @@ async def test_the_holder_of_a_key_is_one_key_away(
     assert_plan(explain(volume, sent[2]), "unique", keys=1, documents=1)
 
 
+async def test_the_holders_of_many_keys_are_looked_up_together(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    future = crowded.lab.store.clock.now() + HOUR
+    fields = {"type": "keyed", "due_at": future}
+    holders = [await crowded.lab.enqueue(unique_key=f"m{number}", **fields) for number in range(20)]
+    doubles = [crowded.lab.a_task(unique_key=f"m{number}", **fields) for number in range(20)]
+
+    with crowded.recorder.recording() as sent:
+        refused = await crowded.lab.store.insert_many(doubles)
+
+    assert [getattr(refused[number], "existing_id", None) for number in range(20)] == holders
+    assert [next(iter(command)) for command in sent] == ["insert", "find", "find"]
+    assert_plan(explain(volume, sent[1]), "_id_", keys=40, documents=0)
+    assert_plan(explain(volume, sent[2]), "unique", keys=40, documents=20)
+
+
 async def test_one_task_is_read_withdrawn_and_deleted_by_its_id(
     crowded: Recorded, volume: RawCollection
 ) -> None:
