@@ -209,15 +209,17 @@ async def open_shop(uri: str) -> AsyncGenerator[Shop]:
     """Make a database and two worker processes, and see to it that nothing of them stays."""
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri)
     database = f"gotasks_demo_{uuid4().hex[:12]}"
+    store = MongoStore(client, database=database)
     workers: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        manager = Manager(MongoStore(client, database=database), queues=[SHOP])
+        manager = Manager(store, queues=[SHOP])
         for name in WORKERS:
             workers[name] = start_worker(name, uri, database)
             tell("demo", "started", f"worker {name}", f"process {workers[name].pid}")
         yield Shop(manager, client[database]["supplies"], workers)
     finally:
         await asyncio.to_thread(end, workers)
+        await store.aclose()
         await client.drop_database(database)
         await client.close()
 

@@ -1,4 +1,4 @@
-"""Tells hooks and the log how an attempt ended, once that is recorded."""
+"""Counts, and tells hooks and the log, how an attempt ended, once that is recorded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
 
+from gotasks_py._meter import Meter
 from gotasks_py._verdict import (
     Cancelled,
     Dead,
@@ -33,9 +34,10 @@ _HOOKS: Final[Mapping[type[Verdict], HookName]] = {
 
 
 async def announce(
-    hooks: HookCaller, task: Task, verdict: Verdict, duration: timedelta | None
+    hooks: HookCaller, meter: Meter, task: Task, verdict: Verdict, duration: timedelta | None
 ) -> None:
-    """Tell of an outcome; an attempt that never started has no ``duration``."""
+    """Count an outcome and tell of it; an attempt that never started has no ``duration``."""
+    count(meter, task, verdict, duration)
     is_quiet = not hooks.has_any and not logger.isEnabledFor(logging.DEBUG)
     if is_quiet and isinstance(verdict, Done):
         return  # most of a busy day
@@ -46,6 +48,25 @@ async def announce(
     name = _HOOKS.get(type(verdict))
     if name is not None:
         await hooks.call(name, event)
+
+
+def count(meter: Meter, task: Task, verdict: Verdict, duration: timedelta | None) -> None:
+    """Count an outcome that is recorded."""
+    match verdict:
+        case Done():
+            meter.done(task, duration)
+        case Retrying() | Dead():
+            meter.failed(task, duration, is_dead=isinstance(verdict, Dead))
+        case Cancelled():
+            meter.cancelled(task)
+        case Lost():
+            meter.lease_lost(task)
+        case Released():
+            meter.interrupted(task)
+        case Snoozed():
+            meter.snoozed(task)
+        case _:
+            assert_never(verdict)
 
 
 def _event(task: Task, verdict: Verdict, duration: timedelta | None) -> TaskEvent:

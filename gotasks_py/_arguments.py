@@ -10,6 +10,7 @@ from gotasks_py._janitor import JanitorConfig
 from gotasks_py.checks import LONGEST, check_count, seconds_of
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.hooks import Hooks
+from gotasks_py.metrics import MetricsConfig
 from gotasks_py.policy import QueuePolicy
 
 # A MongoDB document holds 16 MiB; payload, result and bookkeeping share it.
@@ -35,7 +36,7 @@ def check_store(store: object) -> None:
         raise ConfigurationError(msg)
 
 
-def check_parts(hooks: object, middleware: object, janitor: object) -> None:
+def check_parts(hooks: object, middleware: object, janitor: object, metrics: object) -> None:
     """Refuse what would only fail when a task comes along."""
     several = [hooks] if isinstance(hooks, Hooks) else hooks
     if not isinstance(several, Sequence) or not all(isinstance(each, Hooks) for each in several):
@@ -46,6 +47,9 @@ def check_parts(hooks: object, middleware: object, janitor: object) -> None:
         raise ConfigurationError(msg)
     if janitor is not None and not isinstance(janitor, JanitorConfig):
         msg = f"janitor must be a JanitorConfig or None, not {janitor!r}"
+        raise ConfigurationError(msg)
+    if metrics is not None and not isinstance(metrics, MetricsConfig):
+        msg = f"metrics must be a MetricsConfig or None, not {metrics!r}"
         raise ConfigurationError(msg)
 
 

@@ -17,6 +17,7 @@ from anyio import to_thread
 from gotasks_py import lifecycle
 from gotasks_py._announcing import announce
 from gotasks_py._control import AttemptControl
+from gotasks_py._meter import Meter
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py._settling import Settler
@@ -63,6 +64,7 @@ class AttemptRunner:
     result_limit: int
     threads: anyio.CapacityLimiter
     lease_changed: Callable[[], None]
+    meter: Meter
     bulk: BulkRecorder | None = None
 
     async def run(
@@ -350,4 +352,6 @@ class _Attempt:
     async def announce(self, verdict: Verdict, duration: timedelta) -> None:
         """Tell hooks and the log of an outcome that is recorded."""
         started = self._running.handler_started
-        await announce(self._runner.hooks, self._task, verdict, duration if started else None)
+        runner = self._runner
+        span = duration if started else None
+        await announce(runner.hooks, runner.meter, self._task, verdict, span)

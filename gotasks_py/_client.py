@@ -13,6 +13,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._oversight import Oversight
 from gotasks_py._recorded import RecordedQueues
+from gotasks_py._reporting import Books
 from gotasks_py.checks import check_name
 from gotasks_py.enqueue import Enqueue, Producer, check_on_conflict
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
@@ -40,8 +41,10 @@ class Client(Oversight):
         defaults: Defaults,
         hooks: HookCaller,
         payload_limit: int,
+        books: Books,
     ) -> None:
         self._store = store
+        self._books = books
         self._queues = queues
         self._recorded = RecordedQueues(store, queues, partial(self._nudge, due_at=None))
         self._producer = Producer(
@@ -53,8 +56,9 @@ class Client(Oversight):
             payload_limit=payload_limit,
             hooks=hooks,
             nudge=self._nudge,
+            meter=books.meter,
         )
-        self._operations = Operations(store, hooks)
+        self._operations = Operations(store, hooks, books.meter)
         self._loop: EventLoopToken | None = None
         self._process = os.getpid()
         self._sync = SyncManager(self)
@@ -160,7 +164,10 @@ class Client(Oversight):
             for queue in self._queues.values():
                 await self._register(queue)
             await self._recorded.refresh_if_old()
-        return await self._producer.enqueue_many(requests, progress)
+        try:
+            return await self._producer.enqueue_many(requests, progress)
+        finally:
+            await self._books.attended()
 
     async def get(self, task_id: object) -> Task:
         """Read a task by its id or the id's text.
@@ -191,6 +198,7 @@ class Client(Oversight):
         """
         await self._ready()
         task = await self._operations.cancel(task_id)
+        await self._books.attended()
         self._stop_here(task.id)
         return task
 
@@ -207,6 +215,7 @@ class Client(Oversight):
         """
         await self._ready()
         task = await self._operations.requeue(task_id, fresh_lifetime=fresh_lifetime)
+        await self._books.attended()
         self._nudge(task.queue, task.due_at, [task.id])
         return task
 
@@ -232,6 +241,7 @@ class Client(Oversight):
             if queue not in recorded:
                 raise UnknownQueueError(queue, list({**self._queues, **recorded}))
         report = await self._operations.requeue_dead(queue, type, fresh_lifetime=fresh_lifetime)
+        await self._books.attended()
         for name in self._queues:
             self._nudge(name)
         return report
@@ -273,10 +283,14 @@ class Client(Oversight):
                 self._producer.check(request, task_type)  # before anything is written
             await self._register(queue)
             await self._recorded.refresh_if_old()
-        return await self._producer.enqueue(request, task_type, on_conflict, session)
+        handle = await self._producer.enqueue(request, task_type, on_conflict, session)
+        await self._books.attended()
+        return handle
 
     async def _ready(self) -> None:
         await self._store.open()
+        if self._process != os.getpid():
+            self._books.forked()
         self._loop, self._process = current_token(), os.getpid()
 
     async def _register(self, queue: QueuePolicy) -> None:

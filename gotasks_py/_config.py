@@ -16,6 +16,8 @@ from gotasks_py.checks import (
     check_name,
 )
 from gotasks_py.errors import ConfigurationError
+from gotasks_py.hooks import Middleware
+from gotasks_py.metrics import MetricsConfig
 from gotasks_py.modes import PipelineMode
 
 _SHORTEST_BARE_LEASE: Final = timedelta(seconds=1)
@@ -33,6 +35,8 @@ class EngineConfig:
     heartbeat: bool
     mode: PipelineMode | None
     janitor: JanitorConfig | None
+    metrics: MetricsConfig | None
+    middleware: tuple[Middleware, ...]
     result_limit: int
     served: frozenset[str] | None = None
     """The names of the queues to work on; ``None``: all that are declared."""

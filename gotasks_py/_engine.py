@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,12 +15,16 @@ from gotasks_py._attempt import AttemptRunner
 from gotasks_py._checkup import Checkup
 from gotasks_py._config import EngineConfig
 from gotasks_py._heartbeat import Heartbeat
-from gotasks_py._janitor import Janitor
+from gotasks_py._janitor import Duty, Janitor, Loop
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
+from gotasks_py._meter import new_id
 from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
 from gotasks_py._pool import Pool, running_for
+from gotasks_py._presence import Presence
+from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
+from gotasks_py._reporting import Books
 from gotasks_py._rotation import LaneRotation
 from gotasks_py._running import RunningTasks, StopReason
 from gotasks_py._scheduling import Source
@@ -34,7 +37,7 @@ from gotasks_py.errors import StoreError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.handlers import Registry
 from gotasks_py.health import Health
-from gotasks_py.hooks import HookCaller, Middleware
+from gotasks_py.hooks import HookCaller
 from gotasks_py.policy import Defaults
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
@@ -58,9 +61,11 @@ class Engine:
         registry: Registry,
         defaults: Defaults,
         hooks: HookCaller,
-        middleware: Sequence[Middleware],
+        books: Books,
     ) -> None:
-        self.id = f"{config.name}.{secrets.token_hex(4)}"
+        self.id = new_id(config.name)
+        self._books = books
+        self._presence: Presence | None = None
         self._store = store
         self._config = config
         self._queues = queues
@@ -69,7 +74,7 @@ class Engine:
         self._running = RunningTasks()
         self._stopping = anyio.Event()
         self._supervisor = Supervisor(store.clock.monotonic, is_ending=self._stopping.is_set)
-        self._settler = Settler(store)
+        self._settler = Settler(store, books.meter)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._recorder = (
             None
@@ -91,13 +96,14 @@ class Engine:
             store=store,
             settler=self._settler,
             hooks=hooks,
-            middleware=tuple(middleware),
+            middleware=config.middleware,
             defaults=defaults,
             result_limit=config.result_limit,
             # An attempt that ran over its time leaves its thread behind; what limits the
             # number of handlers is the workers, so threads must not run out.
             threads=anyio.CapacityLimiter(float("inf")),
             lease_changed=self._heartbeat.changed,
+            meter=books.meter,
             bulk=self._recorder,
         )
         self._pipelines = list(self._made_pipelines())
@@ -177,12 +183,16 @@ class Engine:
         finally:
             await self._write_gathered()
             await self._return_unanswered()
+            if self._presence is not None:
+                await self._presence.leave()
             self._started.set()
             self._ended.set()
             self.over.set()
 
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
-        loops = {f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)}
+        loops: dict[str, Loop] = {
+            f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)
+        }
         self._queues.set_told(value=False)  # whatever a run before this one was told
         loops["queues"] = self._queues.run
         self._hub = hub_of(self._store)
@@ -196,10 +206,29 @@ class Engine:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:
             loops["recorder"] = self._recorder.run
-        if self._config.janitor is not None:
-            loops["janitor"] = Janitor(self._store, self._config.janitor, self._hooks).run
+        loops |= Janitor(tuple(self._duties()), self._store.clock).loops()
         for name, loop in loops.items():
             group.start_soon(self._supervisor.run, name, loop)
+
+    def _duties(self) -> Iterator[Duty]:
+        reporter = self._books.reporter
+        if reporter is not None:
+            self._presence = Presence(
+                id=self.id,
+                reporter=reporter,
+                running=self._running,
+                capacity=sum(pool.size for pool in self._pools),
+                types={name: self._registry.types(name) for name in self._queues.declared},
+                clock=self._store.clock,
+            )
+            interval = reporter.config.interval
+            yield Duty(
+                name="metrics", interval=interval, do=self._presence.report, begins_at_once=True
+            )
+        config = self._config.janitor
+        if config is not None:
+            reaper = Reaper(self._store, self._hooks, self._books.meter, config.reap_batch)
+            yield Duty(name="reap", interval=config.reap_interval, do=reaper.reap)
 
     async def _interrupt_when_cancelled(self) -> None:
         """Hand tasks back when the event loop itself is being closed down."""
@@ -277,6 +306,7 @@ class Engine:
             order=config.order,
             lease=config.lease + (config.mode.queue_lease if config.mode else timedelta(0)),
             poll=config.poll,
+            meter=self._books.meter,
         )
 
     def _working_loops(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:

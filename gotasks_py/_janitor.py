@@ -1,25 +1,34 @@
-"""The manager's housekeeping: duties that run now and then, on every manager at once."""
+"""The manager's housekeeping: a table of duties, done now and then by every manager at once.
+
+Each duty is safe to do on all managers at the same time, runs in a loop of its own that is
+restarted when it crashes, is put off by chance so that managers spread out, and works in
+batches. Between two of them it rests for a multiple of the time that the last one took: where
+the database is slow, or there is much to do, claims come first.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from gotasks_py.checks import LONGEST, check_count, check_duration
+from gotasks_py.clock import Clock
 from gotasks_py.errors import StoreError
-from gotasks_py.hooks import HookCaller, TaskEvent
-from gotasks_py.store import Store
-from gotasks_py.task import Status, Task
 
 logger = logging.getLogger("gotasks_py.janitor")
 
+Loop: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
 _JITTER: Final = 0.1
+_REST: Final = 9
+"""How much longer than it worked a duty rests that has more to do: claims come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,50 +48,44 @@ class JanitorConfig:
         check_count("reap_batch", self.reap_batch)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """Something to do every ``interval``. ``do`` tells whether there is more of it left."""
+
+    name: str
+    interval: timedelta
+    do: Callable[[], Awaitable[bool]]
+    begins_at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Janitor:
-    """Does the duties of one manager. Each is safe to do on every manager at once."""
+    """Does the duties of one manager."""
 
-    def __init__(self, store: Store, config: JanitorConfig, hooks: HookCaller) -> None:
-        self._store = store
-        self._config = config
-        self._hooks = hooks
-        self._failing = False
+    duties: tuple[Duty, ...]
+    clock: Clock
 
-    async def run(self) -> None:
-        """Do the duties until cancelled."""
-        interval = self._config.reap_interval.total_seconds()
-        # Managers that were started together spread out.
-        await anyio.sleep(interval * random.random() * _JITTER)  # noqa: S311  - no secret
+    def loops(self) -> dict[str, Loop]:
+        """Tell a loop for each duty, which runs until it is cancelled."""
+        return {f"janitor.{duty.name}": partial(self._run, duty) for duty in self.duties}
+
+    async def _run(self, duty: Duty) -> None:
+        interval = duty.interval.total_seconds()
+        is_failing = False
+        if not duty.begins_at_once:
+            # Managers that were started together spread out.
+            await anyio.sleep(interval * random.random() * _JITTER)  # noqa: S311  - no secret
         while True:
-            await self._do("reap", self._reap)
-            await anyio.sleep(interval * (1 - _JITTER * random.random()))  # noqa: S311  - as above
-
-    async def _do(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await duty()
-        except StoreError as error:
-            if not self._failing:
-                logger.error("janitor duty %s failed, trying on: %s", name, error)  # noqa: TRY400  - the cause is the store, not this code
-            self._failing = True
-        else:
-            self._failing = False
-
-    async def _reap(self) -> None:
-        while True:
-            reaped: Sequence[Task] = ()
-            # Shielded: what was reaped is told to the hooks.
-            with anyio.CancelScope(shield=True):
-                reaped = await self._store.reap(self._config.reap_batch)
-                for task in reaped:
-                    logger.warning(
-                        "task %s is %s: the lease of its last attempt expired",
-                        task.id,
-                        task.status,
-                        extra={"task_id": str(task.id)},
-                    )
-                    await self._hooks.call(
-                        "on_dead" if task.status is Status.DEAD else "on_cancelled",
-                        TaskEvent(task=task),
-                    )
-            if len(reaped) < self._config.reap_batch:
-                return
+            began = self.clock.monotonic()
+            has_more = False
+            try:
+                has_more = await duty.do()
+            except StoreError as error:
+                if not is_failing:
+                    logger.error("janitor duty %s failed, trying on: %s", duty.name, error)  # noqa: TRY400  - the cause is the store, not this code
+                is_failing = True
+            else:
+                is_failing = False
+            pause = interval * (1 - _JITTER * random.random())  # noqa: S311  - as above
+            rest = _REST * (self.clock.monotonic() - began)
+            await anyio.sleep(min(rest, pause) if has_more else pause)

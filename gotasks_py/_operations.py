@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from gotasks_py import lifecycle
+from gotasks_py._meter import Meter
 from gotasks_py.checks import check_names
 from gotasks_py.errors import DuplicateTaskError, InvalidStateError, TaskNotFoundError
 from gotasks_py.hooks import HookCaller, TaskEvent
@@ -40,6 +41,7 @@ class Operations:
 
     store: Store
     hooks: HookCaller
+    meter: Meter
 
     async def get(self, task_id: object) -> Task:
         task = await self.store.get(self.store.parse_id(task_id))
@@ -63,6 +65,7 @@ class Operations:
                 task = await self.get(task_id)
                 continue
             if pending:
+                self.meter.cancelled(changed)
                 await self.hooks.call_apart("on_cancelled", TaskEvent(task=changed))
             return changed
         raise InvalidStateError(task.id, task.status, "its state keeps changing, try again")
@@ -82,6 +85,7 @@ class Operations:
         if changed is None:
             now = await self.get(task_id)
             raise InvalidStateError(task.id, now.status, "somebody else has just requeued it")
+        self.meter.requeued(changed)
         if not fresh_lifetime:
             self._warn_of_little_lifetime(changed)
         return changed

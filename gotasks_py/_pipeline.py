@@ -186,6 +186,7 @@ class Pipeline:
         if not await self.runner.settler.start(running, start):
             return False
         if self.pool.is_stopping:  # and may have interrupted everything that it knew of
+            self.runner.meter.begun(running.task, self.runner.store.clock.now())
             await self.runner.settler.let_go(running, lifecycle.released())
             return False
         task, now = running.task, self.runner.store.clock.now()
@@ -198,6 +199,7 @@ class Pipeline:
             started_at=now,
             updated_at=now,
         )
+        self.runner.meter.begun(running.task, now)
         return True
 
     async def _return(self, unstarted: Sequence[Claimed]) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 
 import anyio
 
+from gotasks_py._meter import Meter
 from gotasks_py._running import Running
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
@@ -72,8 +73,10 @@ class Pool:
         order: QueueOrder,
         lease: timedelta,
         poll: timedelta,
+        meter: Meter,
     ) -> None:
         self._store = store
+        self._meter = meter
         self._scheduler = Scheduler(sources, order)
         self.size = size
         self._lease = lease
@@ -302,6 +305,7 @@ class Pool:
             source.found_nothing(lanes, epoch, sent.at, now, self._jittered_poll())
             self._has_idled()
             return ()
+        self._meter.claimed(tasks)
         self.wake_one()
         taken = [_claimed(task, sent) for task in tasks]
         self.claimed_tasks += len(taken)
@@ -328,6 +332,7 @@ class Pool:
             except BaseException:
                 self._unanswered.append(sent)
                 raise
+            self._meter.claimed(tasks)
             # This does not prove that claims work again: reads may succeed where writes fail.
             for task in tasks:
                 logger.info(

@@ -10,12 +10,13 @@ from typing import Final, TypeVar
 
 import anyio
 
+from gotasks_py._meter import Meter
 from gotasks_py._running import Running
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.lifecycle import Patch, cancelled, released, unreserved
 from gotasks_py.store import Store
-from gotasks_py.task import LeaseRef
+from gotasks_py.task import LeaseRef, Status
 
 T = TypeVar("T")
 
@@ -33,8 +34,9 @@ class Settler:
     ownership, not the time, and while the database is away nobody else can claim.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, meter: Meter) -> None:
         self._store = store
+        self._meter = meter
         self._giving_up = anyio.Event()
 
     def give_up(self) -> None:
@@ -109,8 +111,12 @@ class Settler:
         Whatever fails is logged: the lease ends, and another worker takes the task then.
         """
         try:
-            if not await self.settle(running, patch):
-                await self.settle(running, cancelled())
+            if await self.settle(running, patch):
+                self._count(running, patch)
+            elif await self.settle(running, cancelled()):
+                self._meter.cancelled(running.task)
+            elif patch.source is Status.RUNNING:
+                self._meter.lease_lost(running.task)
         except StoreError as error:
             self._log("task %s could not be handed back, its lease has to end: %s", running, error)
 
@@ -122,9 +128,18 @@ class Settler:
         except StoreError as error:
             for each in unstarted:
                 self._log("task %s could not be handed back, its lease has to end: %s", each, error)
+            return
         for each in unstarted:
             if each.ref.token in refused:
                 await self.let_go(each, patch)
+            else:
+                self._count(each, patch)
+
+    def _count(self, running: Running, patch: Patch) -> None:
+        if patch.target is Status.DEAD:
+            self._meter.failed(running.task, None, is_dead=True)
+        elif patch.source is Status.RUNNING:  # what was only reserved had not begun
+            self._meter.interrupted(running.task)
 
     async def _persist(self, write: Callable[[], Awaitable[T]], refs: Sequence[LeaseRef]) -> T:
         failures = 0

@@ -12,6 +12,7 @@ from typing import Any, Final
 from anyio.lowlevel import checkpoint
 
 from gotasks_py._bulk import SLICE, BulkEnqueue, Chunk, Progress
+from gotasks_py._meter import Meter
 from gotasks_py.checks import check_name
 from gotasks_py.codec import Codec, Document, codec_for, codec_for_value
 from gotasks_py.errors import (
@@ -57,6 +58,7 @@ class Producer:
     payload_limit: int
     hooks: HookCaller
     nudge: Callable[[str, datetime | None, Sequence[TaskId]], None]
+    meter: Meter
 
     async def enqueue(
         self,
@@ -75,7 +77,7 @@ class Producer:
                 raise
             return await self._holder(error)
         if session is None:  # whether a transaction commits is not known here
-            self._nudge_for([document])
+            self._stored([document])
             await self._call_hooks(document)
         return self._handle(draft, document["_id"])
 
@@ -104,7 +106,7 @@ class Producer:
         bulk = BulkEnqueue(
             self.store,
             prepare=self._prepare,
-            stored=self._nudge_for,
+            stored=self._stored,
             announce=self._call_hooks if self.hooks.has("on_enqueue") else None,
             progress=progress,
         )
@@ -193,6 +195,10 @@ class Producer:
         if task is None:
             raise error
         return self.handle(task.id, task.queue, task.type)
+
+    def _stored(self, documents: Iterable[TaskDocument]) -> None:
+        self.meter.enqueued(documents)
+        self._nudge_for(documents)
 
     def _nudge_for(self, documents: Iterable[TaskDocument]) -> None:
         ids: dict[tuple[object, object], list[TaskId]] = {}

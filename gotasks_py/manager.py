@@ -24,6 +24,7 @@ from gotasks_py._client import Client
 from gotasks_py._config import EngineConfig
 from gotasks_py._engine import Engine
 from gotasks_py._janitor import JanitorConfig
+from gotasks_py._reporting import Books
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.backoff import Backoff, Exponential
@@ -32,6 +33,7 @@ from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueErro
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller, Hooks, Middleware
+from gotasks_py.metrics import MetricsConfig
 from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import Defaults, QueuePolicy, TypePolicy
 from gotasks_py.store import Store
@@ -72,6 +74,8 @@ class Manager(Client):
             its queue decides. Default: 3 attempts, no time limit, exponential from 10 s to
             one hour.
         janitor: How often to reap; ``None`` leaves it to other managers.
+        metrics: How often to write what was counted, and that this manager is there; ``None``
+            counts nothing, and nobody knows of this manager.
         hooks: One or several sets of hooks.
         middleware: Wraps every handler; the first is outermost.
         payload_limit, result_limit: The largest encoded payload and result, in bytes;
@@ -97,13 +101,14 @@ class Manager(Client):
         timeout: timedelta | None = None,
         backoff: Backoff | None = None,
         janitor: JanitorConfig | None = JanitorConfig(),  # noqa: B008  - immutable
+        metrics: MetricsConfig | None = MetricsConfig(),  # noqa: B008  - immutable
         hooks: Hooks | Sequence[Hooks] = (),
         middleware: Sequence[Middleware] = (),
         payload_limit: int = 8 * _MIB,
         result_limit: int = 4 * _MIB,
     ) -> None:
         check_store(store)
-        check_parts(hooks, middleware, janitor)
+        check_parts(hooks, middleware, janitor, metrics)
         check_limits(payload_limit, result_limit)
         self._config = EngineConfig(
             name=name,
@@ -114,6 +119,8 @@ class Manager(Client):
             heartbeat=heartbeat,
             mode=mode,
             janitor=janitor,
+            metrics=metrics,
+            middleware=tuple(middleware),
             result_limit=result_limit,
         )
         chosen = Exponential() if backoff is None else backoff
@@ -127,8 +134,8 @@ class Manager(Client):
             defaults=self._defaults,
             hooks=self._hooks,
             payload_limit=payload_limit,
+            books=Books.opened(store, name, metrics),
         )
-        self._middleware = tuple(middleware)
         self._engine: Engine | None = None
         self._is_starting = False
 
@@ -347,7 +354,7 @@ class Manager(Client):
             registry=self._registry,
             defaults=self._defaults,
             hooks=self._hooks,
-            middleware=self._middleware,
+            books=self._books,
         )
         self._engine = engine
         try:

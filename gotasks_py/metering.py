@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol, runtime_checkable
@@ -77,6 +78,13 @@ class Metering(Protocol):
 
         Raises:
             StoreError: the database refused, or did not answer.
+        """
+        ...
+
+    def before_close(self, call: Callable[[], Awaitable[None]]) -> AbstractContextManager[None]:
+        """While the block lasts, have something called before the store closes.
+
+        That is: when :meth:`Store.aclose` is called on the event loop of the block.
         """
         ...
 

@@ -59,7 +59,7 @@ class MetricsConfig:
         return moment - (moment - EPOCH) % self.window
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Counters:
     """How often something happened. Each is counted after the database had confirmed it."""
 
@@ -83,10 +83,18 @@ class Counters:
     """Attempts that were given back and do not count."""
     snoozed: int = 0
     """Attempts that ended with ``Snooze`` and do not count."""
+    requeued: int = 0
+    """Dead letters that were brought back."""
 
-    def __add__(self, other: Counters) -> Counters:
+    def merge(self, other: Counters) -> None:
         """Add what was counted elsewhere, or at another time."""
-        return Counters(**{name: getattr(self, name) + getattr(other, name) for name in COUNTERS})
+        for name in COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def events(self) -> int:
+        """How much was counted altogether."""
+        return sum(getattr(self, name) for name in COUNTERS)
 
 
 COUNTERS: Final = tuple(each.name for each in fields(Counters))
@@ -107,7 +115,7 @@ class Activity:
 
     def merge(self, other: Activity) -> None:
         """Take in what happened elsewhere, or at another time."""
-        self.counters += other.counters
+        self.counters.merge(other.counters)
         for name in LATENCIES:
             getattr(self, name).merge(getattr(other, name))
 

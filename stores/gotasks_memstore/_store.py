@@ -7,8 +7,8 @@ import heapq
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -68,6 +68,7 @@ class MemStore(Inspection):
         self._documents = Documents(self._changes.document_changed)
         self._queues: dict[str, dict[str, object]] = {}
         self._metrics = MetricsDocuments()
+        self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
 
@@ -102,7 +103,9 @@ class MemStore(Inspection):
         """Do nothing: memory is always there."""
 
     async def aclose(self) -> None:
-        """Do nothing: the tasks stay readable."""
+        """Let those who wait for it have their last word; the tasks stay readable."""
+        for call in list(self._before_close):
+            await call()
 
     async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
         with self._lock:
@@ -269,6 +272,14 @@ class MemStore(Inspection):
     async def nodes(self) -> Sequence[Node]:
         with self._lock:
             return self._metrics.nodes(self._clock.now())
+
+    @contextmanager
+    def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
+        self._before_close.append(call)
+        try:
+            yield
+        finally:
+            self._before_close.remove(call)
 
     async def leader(self, duty: str) -> Leadership | None:
         with self._lock:

@@ -8,7 +8,7 @@ user made serves the loop and the process that it was first used in.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -63,6 +63,9 @@ class Collections:
     """Whether the server was checked and the indexes are there."""
     has_transactions: bool = False
     has_metrics_indexes: bool = False
+    before_close: list[Callable[[], Awaitable[None]]] = field(
+        default_factory=list[Callable[[], Awaitable[None]]]
+    )
     finding: anyio.Lock = field(default_factory=anyio.Lock)
     being_claimed: list[Sequence[TaskId]] = field(default_factory=list[Sequence[TaskId]])
     """What each claim of many has found and not taken yet."""
@@ -120,8 +123,13 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the client that this store opened for this event loop."""
-        here = self._places.pop(_place(), None)
-        if here is not None and isinstance(self._source, str):
+        here = self._places.get(_place())
+        if here is None:
+            return
+        for call in list(here.before_close):
+            await call()
+        self._places.pop(_place(), None)
+        if isinstance(self._source, str):
             await here.database.client.close()
 
     def _made(self, place: _Place) -> Collections:

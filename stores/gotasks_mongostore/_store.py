@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -297,6 +305,10 @@ class MongoStore(Inspection):
         return bool(deleted.deleted_count)
 
     async def reap(self, limit: int) -> Sequence[Task]:
+        with self._operation("look for lapsed leases") as here:
+            # There seldom is one, and a look is no write.
+            if await here.tasks.find_one(filters.lapsed(), _PROJECT_ID, hint="reap") is None:
+                return []
         reaped_tasks: list[Task] = []
         while len(reaped_tasks) < limit:
             with self._operation("reap a task") as here:
@@ -346,6 +358,15 @@ class MongoStore(Inspection):
         await self.open()
         with self._operation("list the managers") as here:
             return await _metrics.nodes(await _metrics.opened(here))
+
+    @contextmanager
+    def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
+        calls = self._connection.collections().before_close
+        calls.append(call)
+        try:
+            yield
+        finally:
+            calls.remove(call)
 
     async def leader(self, duty: str) -> Leadership | None:
         await self.open()

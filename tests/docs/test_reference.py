@@ -14,7 +14,15 @@ import pytest
 
 import gotasks_py
 from gotasks_mongostore import MongoStore
-from gotasks_py import JanitorConfig, Manager, PipelineMode, QueuePolicy, TaskPolicy, errors
+from gotasks_py import (
+    JanitorConfig,
+    Manager,
+    MetricsConfig,
+    PipelineMode,
+    QueuePolicy,
+    TaskPolicy,
+    errors,
+)
 from tests.docs import lifecycle_chart
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,8 +44,8 @@ def shown(default: object) -> str:
         return "required"
     if isinstance(default, timedelta):
         return f"{default.total_seconds():g} s"
-    if default == JanitorConfig():
-        return "`JanitorConfig()`"
+    if default in (JanitorConfig(), MetricsConfig()):
+        return f"`{type(default).__name__}()`"
     return f"`{default!r}`"
 
 
@@ -65,6 +73,7 @@ def options_of(function: Callable[..., Any]) -> list[tuple[str, str]]:
         ("Handlers", Manager.handler),
         ("PipelineMode", PipelineMode),
         ("JanitorConfig", JanitorConfig),
+        ("MetricsConfig", MetricsConfig),
         ("MongoStore", MongoStore),
     ],
 )

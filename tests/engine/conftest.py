@@ -20,6 +20,7 @@ IN_BOTH_MODES = {
         "hooks",
         "interleavings",
         "leases",
+        "metrics",
         "middleware",
         "requeue",
         "results",

@@ -20,6 +20,7 @@ from gotasks_py import (
     Hooks,
     JanitorConfig,
     Manager,
+    MetricsConfig,
     PipelineMode,
     QueuePolicy,
     Status,
@@ -30,6 +31,7 @@ from gotasks_py import (
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 from gotasks_py.feed import Event, Feed
 from gotasks_py.lifecycle import Patch
+from gotasks_py.metering import Report
 from gotasks_py.store import ClaimRequest, Renewal, Renewed, Session, TaskDocument
 from gotasks_py.task import LeaseRef, TaskId
 
@@ -60,6 +62,8 @@ def a_manager(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> M
         "workers": 2,
         "backoff": NO_JITTER,
         "janitor": JanitorConfig(reap_interval=seconds(1)),
+        # Seldom, for some tests let days pass.
+        "metrics": MetricsConfig(interval=timedelta(hours=1)),
         "mode": modes["default"],
     }
     return Manager(store, **chosen | settings)
@@ -168,6 +172,9 @@ class FaultyStore(MemStore):
 
     async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
         return await self._watched("transition", super().transition, task_id, patch)
+
+    async def report(self, report: Report) -> None:
+        await self._watched("report", super().report, report)
 
     async def reap(self, limit: int) -> Sequence[Task]:
         return await self._watched("reap", super().reap, limit)

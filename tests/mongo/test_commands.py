@@ -264,6 +264,7 @@ async def test_a_manager_enqueues_in_one_round_trip_and_runs_a_task_in_two(
         queues=[QueuePolicy("q")],
         workers=1,
         janitor=None,
+        metrics=None,
         fallback_poll=timedelta(seconds=30),
     )
 

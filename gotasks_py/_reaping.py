@@ -1,0 +1,46 @@
+"""The duty of ending tasks that nobody holds any more and that no attempt is left of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from gotasks_py._meter import Meter
+from gotasks_py.hooks import HookCaller, TaskEvent
+from gotasks_py.store import Store
+from gotasks_py.task import Status, Task
+
+logger = logging.getLogger("gotasks_py.janitor")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaper:
+    """Ends them in batches, and tells."""
+
+    store: Store
+    hooks: HookCaller
+    meter: Meter
+    batch: int
+
+    async def reap(self) -> bool:
+        """End one batch; tell whether there may be more."""
+        reaped: Sequence[Task] = ()
+        # Shielded: what was reaped is counted and told.
+        with anyio.CancelScope(shield=True):
+            reaped = await self.store.reap(self.batch)
+            for task in reaped:
+                self.meter.reaped(task)
+                logger.warning(
+                    "task %s is %s: the lease of its last attempt expired",
+                    task.id,
+                    task.status,
+                    extra={"task_id": str(task.id)},
+                )
+                await self.hooks.call(
+                    "on_dead" if task.status is Status.DEAD else "on_cancelled",
+                    TaskEvent(task=task),
+                )
+        return len(reaped) >= self.batch
