@@ -148,6 +148,8 @@ class Evidence:
     """What the runner itself saw: faults, samples, probes."""
     offset: float = 0.0
     is_graceful: bool = False
+    counted: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What the engine's own metrics say, by counter."""
 
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[Execution]]:
@@ -191,7 +193,12 @@ class Evidence:
 
 
 def gather(
-    folder: Path, tasks: Collection[dict[str, Any]], *, offset: float, is_graceful: bool
+    folder: Path,
+    tasks: Collection[dict[str, Any]],
+    *,
+    offset: float,
+    is_graceful: bool,
+    counted: Mapping[str, int],
 ) -> Evidence:
     """Read all ledgers of a run, and its tasks."""
     notes = list(ledger.read(folder / f"runner{ledger.SUFFIX}"))
@@ -215,6 +222,7 @@ def gather(
         ],
         offset=offset,
         is_graceful=is_graceful,
+        counted=counted,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, TypeAlias
 
+from gotasks_chaos.counting import counters_are_true
 from gotasks_chaos.evidence import Asked, Evidence, Execution, Stored
 from gotasks_chaos.finding import Finding
 from gotasks_chaos.recovery import it_recovers
@@ -307,6 +308,12 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "nothing starts before its run_at, by the server's clock",
         "the clocks of workers and producers do not matter",
         _nothing_starts_early,
+    ),
+    Invariant(
+        9,
+        "metrics never count more than happened, and without kills they count it all",
+        "numbers that are wrong are worse than none",
+        counters_are_true,
     ),
     Invariant(
         10,

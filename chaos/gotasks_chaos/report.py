@@ -52,6 +52,7 @@ def to_document(outcome: Outcome, audited: Sequence[Audited]) -> dict[str, Any]:
         "plan": plan.to_document(request.plan),
         "versions": outcome.versions,
         "counts": dict(counts(evidence)),
+        "metrics": dict(evidence.counted),
         "recoveries": [asdict(each) for each in evidence.recoveries],
         "most_files": max((each.files for each in evidence.processes), default=0),
         "most_logged": max((each.logged for each in evidence.processes), default=0),

@@ -14,12 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import anyio
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
 from gotasks_chaos import ledger
 from gotasks_chaos.cluster import Cluster
+from gotasks_chaos.counting import counters
 from gotasks_chaos.evidence import Evidence, gather
 from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.network import Network, network
@@ -143,7 +145,11 @@ class _Run:
             self._refilled = frozenset()
             self._leave("worker")
         evidence = gather(
-            self._folder, self._tasks, offset=offset, is_graceful=self._profile.is_graceful
+            self._folder,
+            self._tasks,
+            offset=offset,
+            is_graceful=self._profile.is_graceful,
+            counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
         )
         versions = self._versions()
         self._drop()

@@ -135,6 +135,12 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     (8, "was started", evidence(runs=[ran(run_at=WALL + 2.1)])),
     (8, "by the server's clock", evidence(tasks=[stored(run_at=WALL + 1.901)])),
     (8, "before the delay", evidence([asked(delay=5.0)])),
+    (9, "metrics count 2 done, and there were 1", evidence(counted={"done": 2})),
+    (
+        9,
+        "metrics count 0 done, and there were 1",
+        evidence(counted={"enqueued": 1}, is_graceful=True),
+    ),
     (10, "waited 9.0 s", evidence(notes=[Line(1.0, "overdue", {"what": "t", "seconds": 9.0})])),
     (
         10,
@@ -237,6 +243,11 @@ SOUND: list[tuple[str, Evidence]] = [
             [dead(ref="a"), dead(ref="b", finished_at=WALL + 9)],
         ),
     ),
+    ("a killed process did not tell all that it had counted", evidence(counted={"enqueued": 1})),
+    (
+        "every process told all that it had counted",
+        evidence(counted={"enqueued": 1, "done": 1}, is_graceful=True),
+    ),
     ("old errors were dropped", evidence(tasks=[stored(attempts=2, errors_dropped=1)])),
     (
         "a process was told to go before it was ready",
@@ -275,4 +286,4 @@ def test_every_invariant_has_a_planted_violation() -> None:
 def test_checks_count_what_they_look_at() -> None:
     counts = {each.number: each.check(evidence()).examined for each in INVARIANTS}
 
-    assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 10: 2, 11: 0}
+    assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 9: 0, 10: 2, 11: 0}
