@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from gotasks_cli._scaling import REPORTS
 from gotasks_py import Manager
 
 logger = logging.getLogger("gotasks_cli.worker")
@@ -56,8 +57,8 @@ class WorkerProcess:
             self._process.kill()
 
 
-async def spawn(number: int, arguments: Sequence[str]) -> WorkerProcess:
-    """Start ``gotasks`` with these arguments.
+async def spawn(number: int, arguments: Sequence[str], reports: int | None = None) -> WorkerProcess:
+    """Start ``gotasks`` with these arguments; the first one may report to a descriptor.
 
     In a session of its own: Ctrl-C in a terminal is for the supervisor, which passes it on.
     """
@@ -66,10 +67,15 @@ async def spawn(number: int, arguments: Sequence[str]) -> WorkerProcess:
         stdin=PIPE,
         stdout=None,
         stderr=None,
-        env={**os.environ, SUPERVISED: str(number)},
+        env={**os.environ, SUPERVISED: str(number), **_reporting(number, reports)},
         start_new_session=True,
+        pass_fds=() if reports is None else (reports,),
     )
     return WorkerProcess(process)
+
+
+def _reporting(number: int, reports: int | None) -> Mapping[str, str]:
+    return {} if reports is None or number > 1 else {REPORTS: str(reports)}
 
 
 def stop_with_supervisor() -> None:

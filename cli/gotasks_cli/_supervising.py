@@ -3,44 +3,71 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Final, Protocol
 
 import anyio
 from watchfiles import PythonFilter, awatch
 
 from gotasks_cli._problems import ExitCode
+from gotasks_cli._scaling import follow
 from gotasks_cli._supervisor import Child, Supervisor
+from gotasks_py.autoscaling import ScalingConfig
 
 logger = logging.getLogger("gotasks_cli.supervisor")
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Spawn(Protocol):
+    """Starts a worker process, which may report what it wants to a file descriptor."""
+
+    async def __call__(self, number: int, *, reports: int | None) -> Child:
+        """Start the process of a number."""
+        ...
+
 
 async def supervise(
-    spawn: Callable[[int], Awaitable[Child]],
-    processes: int,
-    grace: timedelta,
-    *,
-    watched: Path | None = None,
+    spawn: Spawn, scaling: ScalingConfig, grace: timedelta, *, watched: Path | None = None
 ) -> ExitCode:
     """Keep worker processes running until a signal; start them anew when code changes."""
-    supervisor = Supervisor(spawn, grace=grace, waits_for_changes=watched is not None)
     code = int(ExitCode.FAILED)
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with _pipe() as (reading, writing), anyio.open_signal_receiver(*_SIGNALS) as signals:
+        reports = writing if scaling.least < scaling.most else None
+        supervisor = Supervisor(
+            partial(spawn, reports=reports), grace=grace, waits_for_changes=watched is not None
+        )
         async with anyio.create_task_group() as group:
-
-            async def obey() -> None:
-                async for number in signals:
-                    logger.info("got %s", number.name)
-                    supervisor.stop()
-
-            group.start_soon(obey)
+            group.start_soon(_obey, signals, supervisor)
             if watched is not None:
                 group.start_soon(_reload, supervisor, watched)
-            code = await supervisor.run(processes)
+            if reports is not None:
+                group.start_soon(follow, reading, supervisor, scaling)
+            code = await supervisor.run(scaling.least)
             group.cancel_scope.cancel()
     return ExitCode(code)
+
+
+@contextmanager
+def _pipe() -> Generator[tuple[int, int]]:
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+async def _obey(signals: AsyncIterator[signal.Signals], supervisor: Supervisor) -> None:
+    async for number in signals:
+        logger.info("got %s", number.name)
+        supervisor.stop()
 
 
 async def _reload(supervisor: Supervisor, folder: Path) -> None:

@@ -24,9 +24,11 @@ from gotasks_cli._processes import (
     stop_with_supervisor,
     until_exceeded,
 )
+from gotasks_cli._scaling import REPORTS, report
 from gotasks_cli._session import Target, opened, run
 from gotasks_cli._supervising import supervise
 from gotasks_py import Manager
+from gotasks_py.autoscaling import ScalingConfig
 
 logger = logging.getLogger("gotasks_cli.worker")
 
@@ -51,6 +53,7 @@ class Work:
     queues: Sequence[str] | None
     workers: int | None
     grace: timedelta
+    target_wait: timedelta
     limits: Limits
     log_level: LogLevel
 
@@ -60,6 +63,7 @@ class Work:
             "--queues": None if self.queues is None else ",".join(self.queues),
             "--workers": self.workers,
             "--grace": self.grace.total_seconds(),
+            "--target-wait": self.target_wait.total_seconds(),
             "--max-tasks": self.limits.tasks,
             "--max-memory": self.limits.memory_mib,
             "--log-level": self.log_level,
@@ -90,8 +94,19 @@ def worker(
     ] = None,
     processes: Annotated[
         str,
-        typer.Option("--processes", "-p", metavar="N", help="How many processes to run."),
+        typer.Option(
+            "--processes",
+            "-p",
+            metavar="N|MIN..MAX",
+            help="How many processes to run; between two bounds, by what waits in the queues.",
+        ),
     ] = "1",
+    target_wait: Annotated[
+        float,
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="Scale so that what is due waits no longer."
+        ),
+    ] = 5.0,
     grace: Annotated[
         float,
         typer.Option(min=0, metavar="SECONDS", help="How long handlers may finish at a stop."),
@@ -124,20 +139,17 @@ def worker(
         queues=_names(queues),
         workers=workers,
         grace=timedelta(seconds=grace),
+        target_wait=timedelta(seconds=target_wait),
         limits=Limits(tasks=max_tasks, memory_mib=max_memory),
         log_level=log_level,
     )
-    number = _count(processes)
+    scaling = _scaling(processes, target_wait)
     if SUPERVISED in os.environ:
         stop_with_supervisor()
-    elif number > 1 or work.limits != Limits() or reload:
+    elif scaling.most > 1 or work.limits != Limits() or reload:
         watched = Path.cwd() if reload else None
-        arguments = work.arguments()
-        return run(
-            lambda: supervise(
-                partial(spawn, arguments=arguments), number, work.grace, watched=watched
-            )
-        )
+        start = partial(spawn, arguments=work.arguments())
+        return run(lambda: supervise(start, scaling, work.grace, watched=watched))
     return run(lambda: serve(work))
 
 
@@ -152,6 +164,8 @@ async def serve(work: Work) -> ExitCode:
         reached: list[str] = []
         async with anyio.create_task_group() as group:
             group.start_soon(_recycle, manager, work, reached)
+            if REPORTS in os.environ:
+                group.start_soon(report, manager, work.queues, work.target_wait)
             await manager.run(work.grace)
             group.cancel_scope.cancel()
     return ExitCode.RECYCLED if reached else ExitCode.OK
@@ -173,8 +187,13 @@ def _names(given: Sequence[str] | None) -> Sequence[str] | None:
     return names
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST_PROCESSES:
-        msg = f"--processes must be a number from 1 to {_MOST_PROCESSES}, not {text!r}"
+def _scaling(processes: str, target_wait: float) -> ScalingConfig:
+    bounds = re.fullmatch(r"([0-9]{1,3})(?:\.\.([0-9]{1,3}))?", processes)
+    least, most = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (0, 0)
+    if not 1 <= least <= most <= _MOST_PROCESSES:
+        msg = (
+            f"--processes must be a number from 1 to {_MOST_PROCESSES}, or two as in 2..8, "
+            f"not {processes!r}"
+        )
         raise Problem(msg)
-    return int(text)
+    return ScalingConfig(least=least, most=most, target_wait=timedelta(seconds=target_wait))

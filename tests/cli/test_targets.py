@@ -123,6 +123,9 @@ def test_without_app_an_unknown_queue_is_refused(gotasks: Terminal) -> None:
         (("task", "show"), "Missing argument 'ID'."),
         (("task", "show", "x", "-o", "yaml"), "'yaml'"),
         (("worker", APP, "--workers", "0"), "--workers"),
+        (("worker", APP, "--processes", "0"), "--processes must be a number"),
+        (("worker", APP, "--processes", "4..2"), "--processes must be a number"),
+        (("worker", APP, "--processes", "2.."), "--processes must be a number"),
         (("worker", APP, "--queues", "a,,b"), "--queues has an empty name"),
     ],
 )

@@ -189,3 +189,16 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_processes_are_added_while_work_waits(shop: Shop) -> None:
+    shop.enqueue(*[Enqueue("q", "sleep", 600.0)] * 4)
+    options = ("--processes", "1..2", "--target-wait", "0.1", "--queues", "q")
+    with started("worker", APP, *options, env=shop.env) as supervisor:
+        supervisor.hear("2 processes instead of 1: 2 wanted, for . workers of 2 in each")
+        pids = supervisor.hear(r"(\d+) sleeps", 4)
+        assert len(set(pids)) == 2
+        supervisor.send(signal.SIGTERM)
+        supervisor.hear("got SIGTERM, stopping\n", 2)
+        supervisor.send(signal.SIGTERM)
+        assert supervisor.wait() == 0
