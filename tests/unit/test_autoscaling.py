@@ -32,7 +32,8 @@ WORLD = [
 
 
 def load(name: str = "q", **fields: Any) -> QueueLoad:
-    return QueueLoad(**{"queue": name, "due": 0, "running": 0, **fields})
+    values: dict[str, Any] = {"queue": name, "due": 0, "running": 0, **fields}
+    return QueueLoad(**values)
 
 
 def test_nowhere_are_more_workers_wanted_than_there_are_tasks() -> None:
