@@ -117,6 +117,57 @@ async def test_threads_work_with_a_manager_that_runs_on_a_loop(manager: Manager)
         assert threading.active_count() <= before + 3
 
 
+@real_time
+@pytest.mark.anyio
+async def test_what_a_thread_enqueues_elsewhere_wakes_an_idle_manager(manager: Manager) -> None:
+    worker = a_manager(manager.store, fallback_poll=seconds(1_000_000), janitor=None)
+
+    @worker.handler(DOUBLE)
+    async def double(number: int) -> int:
+        return number * 2
+
+    def view(number: int) -> int:
+        # Of a manager that is not started, on an event loop of its own.
+        return manager.sync.enqueue(DOUBLE, number).result(timeout=seconds(20))
+
+    async with worker:
+        while not worker.health().is_stream_connected:
+            await anyio.sleep(0.001)
+        await anyio.sleep(0.05)  # until it has looked, and waits
+        for number in range(3):
+            assert await anyio.to_thread.run_sync(view, number) == 2 * number
+
+
+def test_the_progress_of_a_bulk_is_told_on_the_event_loop(manager: Manager) -> None:
+    told, threads = list[int](), set[int]()
+
+    def progress(done: int) -> None:
+        told.append(done)
+        threads.add(threading.get_ident())
+
+    requests = (Enqueue("q", "double", number) for number in range(2500))
+    handles = manager.sync.enqueue_many(requests, progress=progress)
+
+    assert told == [1000, 2000, 2500]
+    assert len(threads - {threading.get_ident()}) == 1
+    assert [handles[number].task().payload for number in (0, 2499)] == [
+        {"value": 0},
+        {"value": 2499},
+    ]
+
+
+def test_a_progress_of_a_bulk_that_raises_loses_nothing(manager: Manager) -> None:
+    def progress(done: int) -> None:
+        raise ValueError(done)
+
+    requests = [Enqueue("q", "double", number) for number in range(3)]
+    handles = manager.sync.enqueue_many(requests, progress=progress)
+
+    assert [handle.task().payload for handle in handles] == [
+        {"value": number} for number in range(3)
+    ]
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_it_is_refused_on_the_event_loop(manager: Manager, backend: str) -> None:
     async def main() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 from pymongo import AsyncMongoClient, MongoClient
 
 from gotasks_mongostore import MongoStore
@@ -88,6 +89,25 @@ async def test_work_of_another_process_starts_at_once(
         for number in range(5):
             handle = await producer.enqueue("q", "double", number)
             assert await handle.result(timeout=10) == 2 * number
+
+
+async def test_work_that_a_thread_without_an_event_loop_enqueues_starts_at_once(
+    mongo_lab: Lab, elsewhere: MongoStore
+) -> None:
+    worker, producer = a_manager(mongo_lab.store), a_manager(elsewhere)
+
+    @worker.handler("q", "double")
+    async def double(number: int) -> int:
+        return 2 * number
+
+    def view(number: int) -> object:
+        return producer.sync.enqueue("q", "double", number).result(timeout=20)
+
+    async with worker:
+        await connected(worker)
+        for number in range(3):
+            assert await to_thread.run_sync(view, number) == 2 * number
+    await to_thread.run_sync(producer.sync.close)
 
 
 async def test_work_that_another_process_puts_off_starts_when_it_is_due(
