@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import partial
@@ -14,7 +15,15 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import OperationFailure
 
 from gotasks_mongostore import MongoStore
-from gotasks_py import lifecycle
+from gotasks_py import (
+    Enqueue,
+    Manager,
+    PipelineMode,
+    QueuePolicy,
+    TaskContext,
+    TaskPolicy,
+    lifecycle,
+)
 from gotasks_py.errors import DuplicateTaskError, StoreError, StoreUnavailableError
 from gotasks_py.lifecycle import Failure
 from gotasks_py.task import Status
@@ -63,6 +72,7 @@ def failing(raw_client: MongoClient[dict[str, Any]]) -> FailPoint:
 
 
 RETRIED = {"errorCode": 91, "errorLabels": ["RetryableWriteError"]}
+NOT_PRIMARY = {"errorCode": 10107}
 # The server has done the work; what says so is lost with the connection.
 REPLY_LOST = {
     "writeConcernError": {"code": 91, "errmsg": "shutting down"},
@@ -212,6 +222,37 @@ async def test_a_settlement_of_many_whose_reply_is_lost_counts_when_repeated(
     assert await lab.store.settle_many(refs, patch, values) == frozenset()
     assert [lab.raw(ref.id) for ref in refs] == before
     assert [document["result"] for document in before] == values
+
+
+@pytest.mark.parametrize("commands", [("update",), ("find", "update")])
+@pytest.mark.parametrize("how", [{"closeConnection": True}, NOT_PRIMARY, RETRIED, REPLY_LOST])
+async def test_a_pipeline_claims_and_settles_within_its_leases_whatever_its_writes_meet(
+    lab: Lab, failing: FailPoint, how: dict[str, Any], commands: tuple[str, ...]
+) -> None:
+    ran = Counter[tuple[int, int]]()
+    mode = PipelineMode(batch=10, flush_size=5)
+    worker = Manager(
+        lab.store, queues=[QueuePolicy("q")], workers=4, mode=mode, lease=HOUR, janitor=None
+    )
+
+    @worker.handler("q", "t")
+    async def work(ctx: TaskContext, number: int) -> int:
+        ran[number, ctx.attempt] += 1
+        return 2 * number
+
+    handles = await worker.enqueue_many(
+        Enqueue("q", "t", number, TaskPolicy(max_attempts=1 + number % 3)) for number in range(30)
+    )
+    with failing(*commands, times=5, **how):
+        async with worker:
+            with anyio.fail_after(40):
+                while any(lab.raw(handle.id)["status"] != "done" for handle in handles):
+                    await anyio.sleep(0.05)
+
+    assert ran == {(number, 1): 1 for number in range(30)}
+    for number, handle in enumerate(handles):
+        assert lab.raw(handle.id)["result"] == {"value": 2 * number}
+        assert lab.raw(handle.id)["attempts"] == 1
 
 
 async def test_a_start_whose_reply_is_lost_is_one_attempt(lab: Lab, failing: FailPoint) -> None:
