@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
@@ -111,8 +111,8 @@ class Pipeline:
         clock = self.runner.store.clock
         while self._buffer and not self.pool.is_stopping and not scope.cancel_called:
             claimed, began = self._buffer.popleft(), clock.monotonic()
-            if claimed.deadline - began < self.lease.total_seconds():
-                await self._return([claimed])
+            if self._is_late(claimed, began):
+                await self._return([claimed, *self._late_ones(began)])
                 self._ask()
                 continue
             self._free -= 1
@@ -121,11 +121,20 @@ class Pipeline:
             finally:
                 ended = clock.monotonic()
                 self._free += 1
-                self._appetite.ended(began, ended)
+                self._appetite.ended(began, ended, is_dry=not self._buffer)
                 self._ask()
             if ended - self._let_in_at > _LONGEST_STRETCH_SECONDS and not scope.cancel_called:
                 await checkpoint()
                 self._let_in_at = clock.monotonic()
+
+    def _is_late(self, claimed: Claimed, now: float) -> bool:
+        """Whether a task has waited too long to be started with a whole lease before it."""
+        return claimed.deadline - now < self.lease.total_seconds()
+
+    def _late_ones(self, now: float) -> Iterator[Claimed]:
+        """Take those that are late from the head of the buffer."""
+        while self._buffer and self._is_late(self._buffer[0], now):
+            yield self._buffer.popleft()
 
     async def _wait(self) -> None:
         """Wait until there is something to run."""

@@ -18,10 +18,18 @@ def an_appetite(**settings: Any) -> Appetite:
 
 
 def fed(appetite: Appetite, duration: float, *, until: float = 100.0) -> Appetite:
-    """Let many tasks of one duration end."""
+    """Let many tasks of one duration end, each before there is another to start."""
     for _ in range(200):
-        appetite.ended(until - duration, until)
+        appetite.ended(until - duration, until, is_dry=True)
     return appetite
+
+
+def computed(appetite: Appetite, pause: float, number: int, *, since: float = 100.0) -> float:
+    """Let tasks end one after the other while more are waiting; tell when the last has."""
+    for index in range(1, number + 1):
+        now = since + index * pause
+        appetite.ended(now - pause / 100, now, is_dry=False)
+    return since + number * pause
 
 
 def test_without_experience_it_takes_what_can_start_now() -> None:
@@ -57,6 +65,38 @@ def test_batch_and_buffer_are_limits(settings: dict[str, int], most: int) -> Non
     instant = fed(an_appetite(**settings), duration=0)
 
     assert instant.next_batch(free=0, waiting=0, now=100) == most
+
+
+def test_no_more_is_claimed_ahead_than_the_process_gets_done() -> None:
+    # 10 workers of 0.1 ms each could start 100 000 a second, but 100 a second have ended.
+    starved = fed(an_appetite(), duration=0.0001)
+    now = computed(starved, pause=0.01, number=60)
+
+    assert starved.next_batch(free=0, waiting=0, now=now) == pytest.approx(25, abs=2)
+
+
+def test_what_one_stretch_has_shown_counts_until_the_next_has_shown_more() -> None:
+    appetite = fed(an_appetite(), duration=0.0001)
+    now = computed(appetite, pause=0.01, number=60)
+    now = computed(appetite, pause=0.001, number=600, since=now)
+
+    assert appetite.next_batch(free=0, waiting=0, now=now) == pytest.approx(250, abs=5)
+
+
+def test_it_grows_each_time_that_work_runs_out() -> None:
+    appetite = fed(an_appetite(), duration=0.0001)
+    now = computed(appetite, pause=0.01, number=60)
+
+    for expected in (50, 100, 200, 400):
+        appetite.ended(now, now, is_dry=True)
+        assert appetite.next_batch(free=0, waiting=0, now=now) == pytest.approx(expected, rel=0.1)
+
+
+def test_the_first_tasks_do_not_promise_thousands() -> None:
+    appetite = an_appetite()
+    appetite.ended(100, 100, is_dry=False)
+
+    assert appetite.next_batch(free=0, waiting=0, now=100) == SLOTS
 
 
 def test_it_adapts_when_tasks_become_slow() -> None:
