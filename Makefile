@@ -11,7 +11,7 @@ DEMO := .venv/demo.stamp
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test coverage check format bench bench-peers chaos chaos-smoke build clean
+.PHONY: help setup demo test coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ format: $(DEV) ## Format the code and fix what can be fixed
 
 bench: $(DEV) ## Run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
+
+bench-scale: $(DEV) ## Run the benchmarks with a million tasks, memory and several managers
+	$(BIN)/python -m bench --scale $(ARGS)
 
 bench-peers: $(DEV) ## Compare with other libraries, on servers of its own
 	$(BIN)/python -m bench.peers $(ARGS)

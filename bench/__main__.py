@@ -11,7 +11,19 @@ from typing import Final
 
 from pymongo import AsyncMongoClient
 
-from bench import decay, draining, encoding, enqueueing, lanes, latency, memory, pipelining
+from bench import (
+    decay,
+    draining,
+    encoding,
+    enqueueing,
+    flatness,
+    growth,
+    lanes,
+    latency,
+    managers,
+    memory,
+    pipelining,
+)
 from bench.measuring import Row, table
 from bench.scene import DATABASE, Document, Scene
 from gotasks_mongostore.local import mongodb_uri
@@ -26,19 +38,29 @@ BENCHMARKS: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
     "codec": encoding.run,
     "memory": memory.run,
 }
+AT_SCALE: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
+    "flatness": flatness.run,
+    "growth": growth.run,
+    "managers": managers.run,
+}
+"""Those that take minutes each."""
+
+_ALL: Final = {**BENCHMARKS, **AT_SCALE}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run benchmarks and print their table."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(_ALL)}")
+    parser.add_argument("--scale", action="store_true", help="those that take minutes each")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean little")
     options = parser.parse_args(arguments)
-    unknown = sorted(set(options.names) - set(BENCHMARKS))
+    unknown = sorted(set(options.names) - set(_ALL))
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(_ALL)}")
+    names = options.names or list(AT_SCALE if options.scale else BENCHMARKS)
     with mongodb_uri() as uri:
-        asyncio.run(_run(uri, options.names or list(BENCHMARKS), quick=options.quick))
+        asyncio.run(_run(uri, names, quick=options.quick))
 
 
 async def _run(uri: str, names: Sequence[str], *, quick: bool) -> None:
@@ -46,7 +68,7 @@ async def _run(uri: str, names: Sequence[str], *, quick: bool) -> None:
         scene = Scene(uri, client, quick)
         for name in names:
             began = perf_counter()
-            rows = [row async for row in BENCHMARKS[name](scene)]
+            rows = [row async for row in _ALL[name](scene)]
             print(f"{name}, in {perf_counter() - began:.0f} s\n\n{table(rows)}\n", flush=True)
         await client.drop_database(DATABASE)
 

@@ -13,6 +13,7 @@ from bench.scene import NOTE, Collection, Note, Scene, copies, manager, template
 from gotasks_mongostore import MongoStore
 from gotasks_mongostore._low_water import LowWater
 from gotasks_py import PipelineMode
+from gotasks_py.lanes import Lanes
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
@@ -39,11 +40,14 @@ async def drain(scene: Scene, workers: int, number: int) -> Row:
     return Row(name, "tasks/s", samples["ours"], samples["raw"])
 
 
-async def fill(store: MongoStore, tasks: Collection, number: int) -> None:
-    """Put tasks into a queue."""
-    document = await template(store, tasks)
+async def fill(store: MongoStore, tasks: Collection, number: int, *, lanes: int = 1) -> None:
+    """Put tasks into a queue, spread over its lanes."""
+    document, spread = await template(store, tasks, lanes=lanes), Lanes.first(lanes)
     for start in range(0, number, 1000):
-        await tasks.insert_many(copies(document, min(1000, number - start)), ordered=False)
+        many = copies(document, min(1000, number - start))
+        if lanes > 1:
+            many = [{**each, "lane": spread.lane_for(None)} for each in many]
+        await tasks.insert_many(many, ordered=False)
 
 
 async def drained(

@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from typing import Final
 
-from bench.measuring import Row, Sample
-from bench.scene import DATABASE, QUEUE, Note, Scene, manager
+from bench.measuring import Row, Sample, Target
+from bench.partners import partner
+from bench.scene import DATABASE, QUEUE, Note, Scene, manager, spaced
+from bench.worker import peak_mib
 from gotasks_mongostore import MongoStore
 from gotasks_py import Enqueue
 
-_PER_MIB: Final = 2**20 if sys.platform == "darwin" else 2**10
+_MOST_MIB: Final = 300
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
-    """Measure a call of a million tasks, fed by a generator."""
+    """Measure a call of a million tasks, fed by a generator, and its sync twin."""
     number = scene.scaled(1_000_000)
-    async with scene.store() as (_, tasks):
-        before, peak = await _probed(scene.uri, tasks.name, number)
-    yield Row(f"enqueue_many of {number:,}".replace(",", " "), "MiB", peak, before)
+    for kind, label in (("async", "enqueue_many"), ("sync", "sync.enqueue_many")):
+        async with scene.store() as (_, tasks):
+            arguments = (scene.uri, tasks.name, number, kind)
+            async with partner("bench.memory", *arguments) as producer:
+                producer.go()
+                peak = float(await producer.says())
+        target = Target(most=_MOST_MIB)
+        yield Row(f"{label} of {spaced(number)}, peak RSS", "MiB", Sample([peak]), target=target)
 
 
-async def _probed(uri: str, namespace: str, number: int) -> tuple[Sample, Sample]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.memory", uri, namespace, str(number), stdout=PIPE
-    )
-    printed, _ = await process.communicate()
-    before, peak = map(float, printed.split())
-    return Sample([before]), Sample([peak])
-
-
-async def _probe(uri: str, namespace: str, number: int) -> None:
+async def _enqueue(uri: str, namespace: str, number: int) -> None:
     store = await MongoStore.connect(uri, database=DATABASE, namespace=namespace)
-    producer = manager(store)
-    await producer.enqueue_many([_request(0)])
-    before = _peak_mib()
-    handles = await producer.enqueue_many(map(_request, range(number)))
+    handles = await manager(store).enqueue_many(map(_request, range(number)))
     assert len(handles) == number
-    print(before, _peak_mib())
     await store.aclose()
+
+
+def _enqueue_without_a_loop(uri: str, namespace: str, number: int) -> None:
+    producer = manager(MongoStore(uri, database=DATABASE, namespace=namespace))
+    handles = producer.sync.enqueue_many(map(_request, range(number)))
+    assert len(handles) == number
+    producer.sync.close()
 
 
 def _request(number: int) -> Enqueue:
     return Enqueue(QUEUE, "note", Note(to="a@example.com", subject=f"no. {number}", number=number))
 
 
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _PER_MIB
-
-
 if __name__ == "__main__":
-    asyncio.run(_probe(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    _, uri, namespace, number, kind = sys.argv
+    print("ready", flush=True)
+    sys.stdin.readline()
+    if kind == "sync":
+        _enqueue_without_a_loop(uri, namespace, int(number))
+    else:
+        asyncio.run(_enqueue(uri, namespace, int(number)))
+    print(peak_mib())

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from time import perf_counter
 
 from bench.draining import drained, fill
-from bench.measuring import Row, in_turns
+from bench.measuring import Row, Target, in_turns
+from bench.partners import partner
 from bench.scene import QUEUE, Collection, Document, Scene
 from gotasks_mongostore._filters import CLAIM_ORDER
 from gotasks_py import PipelineMode
@@ -35,7 +37,50 @@ async def run(scene: Scene) -> AsyncIterator[Row]:
             return number / await _drained_raw(tasks)
 
     samples = await in_turns(scene.rounds, {"ours": ours, "raw": raw})
-    yield Row("drain, pipeline mode", "tasks/s", samples["ours"], samples["raw"])
+    target = Target(least=0.6)
+    yield Row("drain, pipeline mode", "tasks/s", samples["ours"], samples["raw"], target)
+    yield await _beside_single_mode(scene)
+    yield await _followed(scene)
+
+
+async def _beside_single_mode(scene: Scene) -> Row:
+    async def rate(mode: PipelineMode | None, number: int) -> float:
+        async with scene.store() as (store, tasks):
+            await fill(store, tasks, number)
+            return number / await drained(store, WORKERS, number, mode)
+
+    samples = await in_turns(
+        scene.rounds,
+        {
+            "pipeline": lambda: rate(PipelineMode(), scene.scaled(20_000)),
+            "single": lambda: rate(None, scene.scaled(2_000)),
+        },
+    )
+    pair = samples["pipeline"], samples["single"]
+    return Row("drain, pipeline mode, to single mode", "tasks/s", *pair, Target(least=5))
+
+
+async def _followed(scene: Scene) -> Row:
+    """Compare a drain that another process follows by the change stream with one alone."""
+    number = scene.scaled(20_000)
+
+    async def rate(*, is_followed: bool) -> float:
+        async with scene.store() as (store, tasks), AsyncExitStack() as stack:
+            await fill(store, tasks, number)
+            if is_followed:
+                # Of another queue: it is told of everything and finds nothing to do.
+                arguments = (scene.uri, tasks.name, "single", 1, 1, "only listen")
+                follower = await stack.enter_async_context(partner("bench.worker", *arguments))
+                follower.go()
+                assert await follower.says() == "connected"
+            return number / await drained(store, WORKERS, number, PipelineMode())
+
+    samples = await in_turns(
+        scene.rounds,
+        {"followed": lambda: rate(is_followed=True), "alone": lambda: rate(is_followed=False)},
+    )
+    pair = samples["followed"], samples["alone"]
+    return Row("drain that another process follows, to one alone", "tasks/s", *pair)
 
 
 async def _drained_raw(tasks: Collection) -> float:

@@ -58,7 +58,7 @@ class Scene:
 
     def scaled(self, number: int) -> int:
         """Tell how many to do: fewer for a smoke run."""
-        return max(1, number // 50) if self.quick else number
+        return max(1, number // 100) if self.quick else number
 
     @asynccontextmanager
     async def store(self) -> AsyncGenerator[tuple[MongoStore, Collection]]:
@@ -80,21 +80,27 @@ class Scene:
 
 
 def manager(
-    store: MongoStore, *, workers: int = 1, poll: float = 1.0, mode: PipelineMode | None = None
+    store: MongoStore,
+    *,
+    workers: int = 1,
+    poll: float = 1.0,
+    mode: PipelineMode | None = None,
+    lanes: int = 1,
+    queue: str = QUEUE,
 ) -> Manager:
     """Make a manager of the one queue, with the defaults that users get."""
     return Manager(
         store,
-        queues=[QueuePolicy(QUEUE)],
+        queues=[QueuePolicy(queue, lanes=lanes)],
         workers=workers,
         mode=mode,
         fallback_poll=timedelta(seconds=poll),
     )
 
 
-async def template(store: MongoStore, tasks: Collection) -> Document:
+async def template(store: MongoStore, tasks: Collection, *, lanes: int = 1) -> Document:
     """Tell the document that an enqueue stores, to do the same without us."""
-    handle = await manager(store).enqueue(NOTE, A_NOTE)
+    handle = await manager(store, lanes=lanes).enqueue(NOTE, A_NOTE)
     document = await tasks.find_one_and_delete({"_id": handle.id})
     assert document is not None
     return document
@@ -120,3 +126,8 @@ def cpu_seconds(pid: int) -> float:
     """Tell the CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def spaced(number: int) -> str:
+    """Write a number in groups of three digits."""
+    return f"{number:,}".replace(",", " ")
