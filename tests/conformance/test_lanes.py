@@ -37,13 +37,13 @@ async def drained(lab: Lab) -> list[Task]:
 async def test_tasks_are_spread_over_the_lanes(lab: Lab) -> None:
     producer = await a_producer(lab, 4)
 
-    await producer.enqueue_many(Enqueue("q", "t", number) for number in range(200))
+    await producer.enqueue_many(Enqueue("q", "t", number) for number in range(60))
 
     by_lane = defaultdict[int, list[TaskId]](list)
     for task in await drained(lab):
         by_lane[task.lane].append(task.id)
     assert set(by_lane) == {0, 1, 2, 3}
-    assert sum(map(len, by_lane.values())) == 200
+    assert sum(map(len, by_lane.values())) == 60
 
 
 async def test_with_one_lane_every_task_is_in_lane_0(lab: Lab) -> None:

@@ -153,7 +153,8 @@ async def test_tasks_of_several_queues_are_renewed_together(lab: Lab, renew: Ren
 
 async def test_hundreds_are_renewed_with_one_call(lab: Lab, renew: Renew) -> None:
     await lab.store.insert_many([lab.a_task() for _ in range(200)])
-    tasks = [task for _ in range(200) if (task := await lab.claim()) is not None]
+    tasks = await lab.claim_many(200)
+    assert len(tasks) == 200
 
     assert await renew([a_renewal(task) for task in tasks]) == Renewed()
 

@@ -21,6 +21,7 @@ from gotasks_py import (
     Manager,
     PartialEnqueueError,
     PayloadError,
+    QueuePolicy,
     ResultTimeoutError,
     Status,
     TaskNotFoundError,
@@ -120,7 +121,8 @@ async def test_threads_work_with_a_manager_that_runs_on_a_loop(manager: Manager)
 @real_time
 @pytest.mark.anyio
 async def test_what_a_thread_enqueues_elsewhere_wakes_an_idle_manager(manager: Manager) -> None:
-    worker = a_manager(manager.store, fallback_poll=seconds(1_000_000), janitor=None)
+    never = seconds(1_000_000)
+    worker = Manager(manager.store, queues=[QueuePolicy("q")], fallback_poll=never, janitor=None)
 
     @worker.handler(DOUBLE)
     async def double(number: int) -> int:

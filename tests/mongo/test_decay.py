@@ -12,8 +12,8 @@ from tests.lab import SECOND, Lab, MongoHand
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo, pytest.mark.timeout(180)]
 
-CLAIMS = 20_000
-MEASURED = 2_000
+CLAIMS = 8_000
+MEASURED = 500
 CHUNK = 100
 CLAIMERS = 8
 
@@ -59,7 +59,7 @@ async def measured(lab: Lab, client: MongoClient[dict[str, Any]]) -> dict[str, f
     return {name: min(chunk[name] for chunk in chunks) for name in chunks[0]}
 
 
-async def test_claims_do_not_decay_over_twenty_thousand(
+async def test_claims_do_not_decay_over_thousands(
     mongo_lab: Lab, raw_client: MongoClient[dict[str, Any]]
 ) -> None:
     now = mongo_lab.store.clock.now()
@@ -75,5 +75,5 @@ async def test_claims_do_not_decay_over_twenty_thousand(
 
     for name in ("keys", "documents", "steps"):
         assert last[name] <= 1.3 * first[name], (name, first, last)
-    # Tombstones: a claim that starts at the head of the index walks over all 19 000 of them.
+    # Tombstones: a claim that starts at the head of the index walks over all 7 000 of them.
     assert last["passed over"] < 1_000, (first, last)
