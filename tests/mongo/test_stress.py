@@ -20,7 +20,7 @@ from pymongo import MongoClient
 from gotasks_mongostore import MongoStore
 from gotasks_py import Enqueue, Manager, QueuePolicy, TaskPolicy
 
-pytestmark = [pytest.mark.anyio, pytest.mark.mongo, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.mongo, pytest.mark.timeout(1200)]
 
 PROCESSES = 4
 WORKERS = 16
