@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from pymongo import MongoClient
@@ -45,8 +46,9 @@ class Cluster:
         self._servers = servers
         self._ledger = ledger
         self._thread = ThreadPoolExecutor(1, "cluster")
-        self._faults_begun: list[Future[None]] = []
-        self._faults: Mapping[FaultKind, Callable[[float], None]] = {
+        self._begun: list[Future[None]] = []
+        self.faults: Mapping[FaultKind, Callable[[float], None]] = {
+            **{kind: partial(self._fail, kind) for kind in _FAIL_POINTS},
             FaultKind.KILL_PRIMARY: self._kill_primary,
             FaultKind.STEP_DOWN: self._step_down,
             FaultKind.FREEZE_PRIMARY: self._freeze_primary,
@@ -55,15 +57,11 @@ class Cluster:
 
     def hurt(self, kind: FaultKind, seconds: float) -> None:
         """Begin a fault, after those that are under way."""
-        if kind in _FAIL_POINTS:
-            fault = self._thread.submit(self._fail, kind, seconds)
-        else:
-            fault = self._thread.submit(self._faults[kind], seconds)
-        self._faults_begun.append(fault)
+        self._begun.append(self._thread.submit(self.faults[kind], seconds))
 
     def is_busy(self) -> bool:
         """Whether a fault is under way or to come."""
-        return not all(fault.done() for fault in self._faults_begun)
+        return not all(fault.done() for fault in self._begun)
 
     def close(self) -> None:
         """Wait for the last fault to end.
@@ -72,7 +70,7 @@ class Cluster:
             Exception: a fault could not be carried out.
         """
         self._thread.shutdown(wait=True)
-        for fault in self._faults_begun:
+        for fault in self._begun:
             fault.result()
 
     def _kill_primary(self, seconds: float) -> None:
@@ -98,7 +96,7 @@ class Cluster:
         with self._admin(victim) as client, suppress(PyMongoError):
             client.admin.command("replSetStepDown", max(1, round(seconds)), force=True)
         self._note("primary stepped down", victim)
-        self._see_election(None if len(self._servers.members) == 1 else victim)
+        self._see_election(None)  # it may be elected again
 
     def _restart_all(self, seconds: float) -> None:
         members = range(len(self._servers.members))

@@ -1,0 +1,108 @@
+"""A replica set is hurt as asked, tells what happened to it, and is whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import PyMongoError
+
+from gotasks_chaos.cluster import Cluster
+from gotasks_chaos.ledger import Ledger, read
+from gotasks_chaos.profiles import OF_DATABASE, FaultKind
+from gotasks_mongostore.local import LocalReplicaSet
+
+pytestmark = [pytest.mark.mongo, pytest.mark.timeout(180)]
+
+BRIEFLY = 0.2
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[LocalReplicaSet]:
+    with LocalReplicaSet(members=3, test_commands=True) as servers:
+        yield servers
+
+
+class Hurt:
+    """A cluster and its ledger."""
+
+    def __init__(self, servers: LocalReplicaSet, folder: Path) -> None:
+        self._book = folder / "runner.ledger"
+        self.servers = servers
+        self.cluster = Cluster(servers, Ledger(self._book))
+
+    def by(self, *kinds: FaultKind) -> list[tuple[str, int]]:
+        """Inflict faults; tell what was noted: what, and of which member."""
+        for kind in kinds:
+            self.cluster.hurt(kind, BRIEFLY)
+        self.cluster.close()
+        assert not self.cluster.is_busy()
+        return [(line.facts["what"], line.facts["member"]) for line in read(self._book)]
+
+
+@pytest.fixture
+def hurt(three: LocalReplicaSet, tmp_path: Path) -> Hurt:
+    return Hurt(three, tmp_path)
+
+
+def write(servers: LocalReplicaSet) -> None:
+    with MongoClient[dict[str, Any]](servers.uri, w="majority") as client:
+        client["demo"]["things"].insert_one({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (FaultKind.KILL_PRIMARY, "primary killed"),
+        (FaultKind.FREEZE_PRIMARY, "primary frozen"),
+    ],
+)
+def test_a_primary_is_lost_and_another_elected(hurt: Hurt, kind: FaultKind, what: str) -> None:
+    before = hurt.servers.primary()
+
+    (lost, (elected, after), *back) = hurt.by(kind)
+
+    assert lost == (what, before)
+    assert (elected, after != before) == ("elected", True)
+    assert back == [("member back", before)]
+    assert all(member.is_running for member in hurt.servers.members)
+    write(hurt.servers)
+
+
+def test_all_servers_are_killed_and_start_again(hurt: Hurt) -> None:
+    pids = {member.pid for member in hurt.servers.members}
+
+    (lost, (elected, _)) = hurt.by(FaultKind.RESTART_ALL)
+
+    assert (lost, elected) == (("all killed", -1), "elected")
+    assert not pids & {member.pid for member in hurt.servers.members}
+    write(hurt.servers)
+
+
+def test_faults_wait_for_each_other(hurt: Hurt) -> None:
+    told = hurt.by(FaultKind.STEP_DOWN, FaultKind.STEP_DOWN)
+
+    assert [what for what, _ in told] == ["primary stepped down", "elected"] * 2
+
+
+@pytest.mark.parametrize("kind", [FaultKind.LOSE_REPLIES, FaultKind.CLOSE_CONNECTIONS])
+def test_commands_fail_for_a_while(hurt: Hurt, kind: FaultKind) -> None:
+    hurt.cluster.hurt(kind, 1.0)
+    failures = 0
+    with MongoClient[dict[str, Any]](hurt.servers.uri, retryWrites=False) as client:
+        while hurt.cluster.is_busy():
+            try:
+                client["demo"]["things"].insert_one({})
+            except PyMongoError:
+                failures += 1
+    hurt.cluster.close()
+
+    assert failures > 0
+    write(hurt.servers)
+
+
+def test_every_fault_of_a_database_is_known(hurt: Hurt) -> None:
+    assert set(hurt.cluster.faults) == OF_DATABASE
