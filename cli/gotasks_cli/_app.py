@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gotasks_cli import _cluster, _dead, _doctor, _queues, _tasks, _worker
+from gotasks_cli import _cluster, _dead, _demo, _doctor, _queues, _tasks, _top, _worker
 from gotasks_cli._problems import OneLineGroup
 
 app = typer.Typer(
@@ -42,7 +42,10 @@ def root(
 
 app.command()(_worker.worker)
 app.command()(_tasks.enqueue)
+app.command()(_top.top)
 app.command()(_doctor.doctor)
+app.command()(_demo.demo)
+app.command()(_demo.bench)
 app.add_typer(_tasks.tasks, name="task")
 app.add_typer(_queues.queues, name="queue")
 app.add_typer(_dead.dead, name="dead")
