@@ -117,10 +117,12 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def _recovered(recoveries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    firsts = sorted(each["first_claim"] for each in recoveries if each["first_claim"] is not None)
-    if firsts:
-        yield (
-            f"  first claim after each of {len(firsts)} elections: median {median(firsts):.2f} s, "
-            f"longest {firsts[-1]:.2f} s; without a primary for up to "
-            f"{max(each['election'] for each in recoveries):.1f} s"
-        )
+    for what in sorted({each["what"] for each in recoveries}):
+        of_kind = [each for each in recoveries if each["what"] == what]
+        firsts = sorted(each["first_claim"] for each in of_kind if each["first_claim"] is not None)
+        if firsts:
+            yield (
+                f"  {what} {len(of_kind)} times, another elected within "
+                f"{max(each['election'] for each in of_kind):.1f} s, first claim after that: "
+                f"median {median(firsts):.2f} s, longest {firsts[-1]:.2f} s"
+            )
