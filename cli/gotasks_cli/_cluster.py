@@ -10,8 +10,10 @@ import typer
 from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
 from gotasks_cli._output import Format, Percentiles, Record, print_records
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
+from gotasks_cli._scaling import loads
 from gotasks_cli._session import Target, with_manager
 from gotasks_py import Manager
+from gotasks_py.autoscaling import wanted_workers
 from gotasks_py.metering import Metering
 from gotasks_py.metrics import LATENCIES, Activity, Metrics
 from gotasks_py.nodes import Node
@@ -69,6 +71,34 @@ def show(
 
     found = with_manager(Target(app, store), work)
     rows = [_activity_row(*key, activity) for key, activity in sorted(found.by_type().items())]
+    print_records(rows, output)
+
+
+@metrics.command()
+def scaling(
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    target_wait: Annotated[
+        float,
+        typer.Option(min=0.001, metavar="SECONDS", help="For how long what is due may wait."),
+    ] = 5.0,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print how many workers each queue wants, for autoscalers of any kind."""
+    span = timedelta(seconds=target_wait)
+    found = with_manager(Target(app, store), loads)
+    rows = [
+        {
+            "queue": load.queue,
+            "due": load.due,
+            "running": load.running,
+            "oldest_due": load.oldest_due_age,
+            "run_time": load.run_time,
+            "wanted_workers": wanted_workers(load, span),
+        }
+        for load in found
+    ]
     print_records(rows, output)
 
 

@@ -248,3 +248,32 @@ def test_what_runs_is_counted(gotasks: Terminal) -> None:
     spoil(task_id, status=Status.RUNNING.value)
     running = json.loads(gotasks("queue", "list", "-o", "json").out)[0]["running"]
     assert running == {"value": 1, "is_exact": True}
+
+
+def test_queues_tell_the_workers_that_they_want(gotasks: Terminal) -> None:
+    for _ in range(3):
+        gotasks.enqueue("emails", "send", EMAIL)
+    (row,) = gotasks("metrics", "scaling", "-o", "json").json
+    assert (row["queue"], row["due"], row["wanted_workers"]) == ("emails", 3, 1)
+    assert gotasks("metrics", "scaling", "--target-wait", "0").code == 2
+
+
+@pytest.mark.parametrize(
+    ("shell", "words", "offers"),
+    [
+        ("bash", "gotasks que", "queue"),
+        ("zsh", "gotasks task sh", "show"),
+        ("fish", "gotasks task list --status ru", "running"),
+    ],
+)
+def test_shells_can_complete_commands_and_values(
+    gotasks: Terminal, shell: str, words: str, offers: str
+) -> None:
+    asked: dict[str, str | None] = {
+        "_GOTASKS_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    assert offers in gotasks(env=asked).out
