@@ -14,6 +14,7 @@ from typing import Final
 
 import anyio
 
+from gotasks_py._gauging import Gauger, gauger_for
 from gotasks_py._meter import new_id
 from gotasks_py._reporting import Reporter
 from gotasks_py._running import RunningTasks
@@ -35,15 +36,26 @@ class Presence:
     types: Mapping[str, Sequence[str]]
     clock: Clock
     started_at: datetime = field(init=False)
+    gauger: Gauger | None = field(init=False)
 
     def __post_init__(self) -> None:
+        reporter = self.reporter
+        gauger = gauger_for(reporter.store, reporter.config, self.id, self.clock)
+        object.__setattr__(self, "gauger", gauger)
         object.__setattr__(self, "started_at", self.clock.now())
         self.reporter.begin(self.id)
 
     async def report(self) -> bool:
         """Say it once more."""
         node = self._node(await self._loop_lag())
-        await self.reporter.report(beat=Beat(node=node, good_for=self.reporter.config.silence))
+        beat = Beat(node=node, good_for=self.reporter.config.silence)
+        gauger = self.gauger
+        if gauger is None:
+            await self.reporter.report(beat=beat)
+        else:
+            gauges = await gauger.gauges()
+            await self.reporter.report(beat=beat, gauges=gauges, candidacy=gauger.candidacy)
+            await gauger.learn()
         return False
 
     async def leave(self) -> None:

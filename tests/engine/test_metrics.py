@@ -346,6 +346,74 @@ async def test_managers_count_into_windows_of_their_own_and_are_summed(store: Fa
     assert set(starts.values()) == {1}
 
 
+async def test_queues_are_looked_at_once_a_window_however_many_managers(
+    store: FaultyStore,
+) -> None:
+    managers = [working(store) for _ in range(3)]
+    await enqueue(managers[0], "late", "late", delay=DAY)
+    await store.insert(a_dead_letter(store))
+    looks = Counter[str]()
+    store.before["overview"] = lambda *_: looks.update(["look"])
+    for manager in managers:
+        await manager.start()
+    await anyio.sleep(300)
+    for manager in managers:
+        await manager.stop()
+    gauges = (await read(store)).gauges
+    starts = [each.start for each in gauges]
+    assert 4 <= len(starts) == len(set(starts)) <= 6
+    assert looks["look"] == len(starts)
+    assert gauges[-1].counts[Status.PENDING] == 2
+    assert gauges[-1].counts[Status.DEAD] == 1
+    assert gauges[-1].running == 0
+    assert gauges[-1].oldest_due_age == timedelta(0)
+    assert not gauges[-1].is_paused
+
+
+async def test_another_manager_looks_when_the_one_that_led_is_gone(store: FaultyStore) -> None:
+    first, second = working(store), working(store)
+    await first.start()
+    await anyio.sleep(15)
+    await second.start()
+    await anyio.sleep(15)
+    leads = await store.leader("gauges")
+    assert leads is not None
+    assert (leads.node, leads.term) == (first.id, 1)
+    await first.stop()
+    await anyio.sleep(100)
+    leads = await store.leader("gauges")
+    assert leads is not None
+    assert (leads.node, leads.term) == (second.id, 2)
+    seen = {each.start for each in (await read(store)).gauges}
+    await anyio.sleep(60)
+    assert {each.start for each in (await read(store)).gauges} > seen
+    await second.stop()
+
+
+async def test_a_manager_that_cannot_look_at_the_queues_is_there_all_the_same(
+    store: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.before["overview"] = failing(StoreUnavailableError("away"), times=1)
+    async with working(store):
+        await anyio.sleep(25)
+        assert len(await store.nodes()) == 1
+        assert len((await read(store)).gauges) == 1
+    assert "cannot look at the queues" in caplog.text
+
+
+def a_dead_letter(store: MemStore) -> dict[str, Any]:
+    now = store.clock.now()
+    return {
+        "_id": store.new_id(),
+        "queue": "q",
+        "type": "work",
+        "lane": 0,
+        "status": "dead",
+        "run_at": now,
+        "finished_at": now,
+    }
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -30,6 +30,7 @@ from gotasks_py import (
 )
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 from gotasks_py.feed import Event, Feed
+from gotasks_py.inspecting import QueueOverview
 from gotasks_py.lifecycle import Patch
 from gotasks_py.metering import Report
 from gotasks_py.store import ClaimRequest, Renewal, Renewed, Session, TaskDocument
@@ -172,6 +173,9 @@ class FaultyStore(MemStore):
 
     async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
         return await self._watched("transition", super().transition, task_id, patch)
+
+    async def overview(self, queue: str | None = None) -> Sequence[QueueOverview]:
+        return await self._watched("overview", super().overview, queue)
 
     async def report(self, report: Report) -> None:
         await self._watched("report", super().report, report)
