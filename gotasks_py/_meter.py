@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from gotasks_py.clock import Clock
 from gotasks_py.metrics import (
@@ -22,6 +23,8 @@ from gotasks_py.metrics import (
 )
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import EPOCH, Status, Task
+
+_TICK_SECONDS: Final = 0.001
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +58,8 @@ class Meter:
         self._manager = manager
         self._start = EPOCH
         self._ends = -math.inf
+        self._now = EPOCH
+        self._stale = -math.inf
         self._open: dict[tuple[str, str], _Tally] = {}
         self._closed: list[_Tally] = []
         self.woken: Callable[[], None] = _nobody
@@ -94,7 +99,7 @@ class Meter:
         activity.counters.done += 1
         if duration is not None:
             activity.run.add(duration.total_seconds())
-        activity.end_to_end.add((self._clock.now() - task.created_at).total_seconds())
+        activity.end_to_end.add((self._now - task.created_at).total_seconds())
 
     def failed(self, task: Task, duration: timedelta | None, *, is_dead: bool) -> None:
         """Count a failure that is recorded; without a ``duration`` no handler ran."""
@@ -156,7 +161,10 @@ class Meter:
         self._closed = [each for each in self._closed if each.version > each.written]
 
     def _of(self, queue: str, type: str) -> Activity:
-        if self._clock.monotonic() >= self._ends:
+        monotonic = self._clock.monotonic()
+        if monotonic >= self._stale:
+            # Once a millisecond, which is what a store's time is told in.
+            self._now, self._stale = self._clock.now(), monotonic + _TICK_SECONDS
             self._roll()
         try:
             return self._open[queue, type].window.activity

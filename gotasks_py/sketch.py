@@ -7,10 +7,10 @@ the quantiles of a day over a hundred managers are as right as those of one wind
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import ceil, log
 from typing import Final
 
 from gotasks_py._fields import number, whole
@@ -19,13 +19,13 @@ RELATIVE_ERROR: Final = 0.01
 """By how much a quantile may differ from the true one, as a part of it."""
 
 _GROWTH: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
-_PER_LOG: Final = 1 / math.log(_GROWTH)
+_PER_LOG: Final = 1 / log(_GROWTH)
 _MIDDLE: Final = 2 / (1 + _GROWTH)
 # Below a microsecond no clock tells durations apart; a century and above is one bucket.
 _LEAST_SECONDS: Final = 1e-6
 _MOST_SECONDS: Final = 3.2e9
-_LOWEST: Final = math.ceil(math.log(_LEAST_SECONDS) * _PER_LOG)
-_HIGHEST: Final = math.ceil(math.log(_MOST_SECONDS) * _PER_LOG)
+_LOWEST: Final = ceil(log(_LEAST_SECONDS) * _PER_LOG)
+_HIGHEST: Final = ceil(log(_MOST_SECONDS) * _PER_LOG)
 
 
 @dataclass(slots=True)
@@ -54,12 +54,19 @@ class LatencySketch:
     def add(self, seconds: float) -> None:
         """Take in one duration; what is below a microsecond counts as one."""
         # Spelt out: this runs three times for each task.
-        if seconds > _LEAST_SECONDS:
-            index = math.ceil(math.log(min(seconds, _MOST_SECONDS)) * _PER_LOG)
+        if _LEAST_SECONDS < seconds < _MOST_SECONDS:
+            index = ceil(log(seconds) * _PER_LOG)
+            self.total_seconds += seconds
+        elif seconds >= _MOST_SECONDS:
+            index = _HIGHEST
             self.total_seconds += seconds
         else:
             index = _LOWEST
-        self.buckets[index] = self.buckets.get(index, 0) + 1
+        buckets = self.buckets
+        try:
+            buckets[index] += 1
+        except KeyError:
+            buckets[index] = 1
 
     def merge(self, other: LatencySketch) -> None:
         """Take in everything that another sketch holds."""
@@ -108,7 +115,7 @@ class LatencySketch:
         count = self.count
         if not count:
             return None
-        rank = max(1, math.ceil(part * count))
+        rank = max(1, ceil(part * count))
         seen = 0
         for index in sorted(self.buckets):
             seen += self.buckets[index]
