@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar, overload
 
 from anyio.lowlevel import EventLoopToken, current_token
@@ -14,6 +13,7 @@ from gotasks_py._operations import Operations, RequeueReport
 from gotasks_py._oversight import Oversight
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._reporting import Books
+from gotasks_py._steering import Steering
 from gotasks_py.checks import check_name
 from gotasks_py.enqueue import Enqueue, Producer, check_on_conflict
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
@@ -29,7 +29,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-class Client(Oversight):
+class Client(Oversight, Steering):
     """The half of a manager that works without being started."""
 
     def __init__(
@@ -46,10 +46,10 @@ class Client(Oversight):
         self._store = store
         self._books = books
         self._queues = queues
-        self._recorded = RecordedQueues(store, queues, partial(self._nudge, due_at=None))
+        self._recorded = RecordedQueues(store, queues, self._queue_changed)
         self._producer = Producer(
             store=store,
-            queues=queues,
+            queues=self._recorded.policies,
             lanes=self._recorded.lanes,
             registry=registry,
             defaults=defaults,
@@ -301,6 +301,9 @@ class Client(Oversight):
         self, queue: str, due_at: datetime | None = None, ids: Sequence[TaskId] = ()
     ) -> None:
         """Notice that a queue got work; for the half that has workers."""
+
+    def _queue_changed(self, queue: str) -> None:
+        """Notice that a queue has changed; for the half that has workers."""
 
     def _stop_here(self, task_id: TaskId) -> None:
         """Notice that a task was cancelled; for the half that may be running it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -18,6 +18,7 @@ from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Duty, Janitor, Loop
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
 from gotasks_py._meter import new_id
+from gotasks_py._orders import Orders
 from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
 from gotasks_py._pool import Pool, running_for
 from gotasks_py._presence import Presence
@@ -33,6 +34,7 @@ from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
 from gotasks_py._wakeup import Hub, hub_of
 from gotasks_py._worker import Worker
+from gotasks_py.controls import NodeOrder
 from gotasks_py.errors import StoreError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.handlers import Registry
@@ -90,7 +92,8 @@ class Engine:
             heartbeat=self._heartbeat,
             supervisor=self._supervisor,
         )
-        self._listener = ManagerListener(self._pools, self._running, self._queues)
+        self._orders = Orders(store, self.id, self._running, self.obey)
+        self._listener = ManagerListener(self._pools, self._running, self._queues, self._orders)
         self._hub: Hub | None = None
         self._runner = AttemptRunner(
             store=store,
@@ -107,6 +110,11 @@ class Engine:
             bulk=self._recorder,
         )
         self._pipelines = list(self._made_pipelines())
+        self._numbers = count(1)
+        self._workers: anyio.abc.TaskGroup | None = None
+        self._is_quiet = False
+        for queue in queues.declared:
+            self.queue_changed(queue)
         self._scope = anyio.CancelScope()
         self._started = anyio.Event()
         self.over = anyio.Event()
@@ -150,6 +158,31 @@ class Engine:
         if running is not None:
             running.stop(StopReason.CANCELLED)
 
+    def obey(self, order: NodeOrder | None) -> None:
+        """Do what an operator wants of this manager."""
+        if order is NodeOrder.DRAIN and not self._stopping.is_set():
+            logger.info("manager %s was told to finish what it runs, and to stop", self.id)
+            self._stop_claiming()
+        is_quiet = order is NodeOrder.QUIET
+        if is_quiet is not self._is_quiet:
+            self._is_quiet = is_quiet
+            logger.info(
+                "manager %s was told to claim %s", self.id, "nothing" if is_quiet else "again"
+            )
+            for queue in self._queues.declared:
+                self.queue_changed(queue)
+
+    def queue_changed(self, queue: str) -> None:
+        """Go on with what holds for a queue now."""
+        state = self._queues.state(queue)
+        workers = state.policy.workers or 0
+        for pool in self._pools:
+            if self._has_own_workers(queue) and pool.sources[0].queue.name == queue:
+                self._grow(pool, workers)
+            pool.control(state.policy, is_held=state.is_paused or self._is_quiet)
+        for pipeline in self._pipelines:
+            pipeline.hold()
+
     def health(self) -> Health:
         """Tell how the run is doing."""
         return self._checkup.health(
@@ -170,6 +203,7 @@ class Engine:
                 async with anyio.create_task_group() as background:
                     self._start_background(background)
                     async with anyio.create_task_group() as workers:
+                        self._workers = workers
                         workers.start_soon(self._interrupt_when_cancelled)
                         for name, loop in self._working_loops():
                             workers.start_soon(self._supervisor.run, name, loop)
@@ -190,11 +224,16 @@ class Engine:
             self.over.set()
 
     def _start_background(self, group: anyio.abc.TaskGroup) -> None:
+        for name, loop in self._background_loops().items():
+            group.start_soon(self._supervisor.run, name, loop)
+
+    def _background_loops(self) -> Mapping[str, Loop]:
         loops: dict[str, Loop] = {
             f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)
         }
         self._queues.set_told(value=False)  # whatever a run before this one was told
         loops["queues"] = self._queues.run
+        loops["orders"] = self._orders.run
         self._hub = hub_of(self._store)
         if self._hub is not None:
             attend = listen if self._config.mode is None else listen_while_idle
@@ -206,9 +245,9 @@ class Engine:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:
             loops["recorder"] = self._recorder.run
-        loops |= Janitor(tuple(self._duties()), self._store.clock).loops()
-        for name, loop in loops.items():
-            group.start_soon(self._supervisor.run, name, loop)
+        for pipeline in self._pipelines:
+            loops[f"{pipeline.owner}.clearer"] = pipeline.keep_clear
+        return loops | Janitor(tuple(self._duties()), self._store.clock).loops()
 
     def _duties(self) -> Iterator[Duty]:
         reporter = self._books.reporter
@@ -283,16 +322,19 @@ class Engine:
 
     def _made_pools(self) -> Iterator[Pool]:
         served = [
-            Source(queue, types, self._rotation(queue.name))
-            for queue in self._queues.declared.values()
-            if self._config.serves(queue.name) and (types := self._registry.types(queue.name))
+            Source(self._queues.state(name).policy, types, self._rotation(name))
+            for name in self._queues.declared
+            if self._config.serves(name) and (types := self._registry.types(name))
         ]
-        shared = [source for source in served if source.queue.workers is None]
+        shared = [each for each in served if not self._has_own_workers(each.queue.name)]
         if shared:
             yield self._pool(shared, self._config.workers)
         for source in served:
-            if source.queue.workers is not None:
-                yield self._pool([source], source.queue.workers)
+            if source not in shared:
+                yield self._pool([source], source.queue.workers or 1)
+
+    def _has_own_workers(self, queue: str) -> bool:
+        return self._queues.declared[queue].workers is not None
 
     def _rotation(self, queue: str) -> LaneRotation:
         return LaneRotation(lambda: self._queues.lanes(queue).most)
@@ -309,29 +351,43 @@ class Engine:
             meter=self._books.meter,
         )
 
-    def _working_loops(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+    def _working_loops(self) -> Iterator[tuple[str, Loop]]:
         for pipeline in self._pipelines:
             for number in range(1, CLAIMS_AT_ONCE + 1):
                 yield f"{pipeline.owner}.fetcher.{number}", pipeline.fetch
-            for number in range(1, pipeline.pool.size + 1):
-                yield f"{pipeline.owner}.{number}", pipeline.work
-        if self._config.mode is None:
-            for worker in self._made_workers():
-                yield worker.owner, worker.run
-
-    def _made_workers(self) -> Iterator[Worker]:
-        numbers = count(1)
         for pool in self._pools:
-            for _ in range(pool.size):
-                yield Worker(
-                    owner=f"{self.id}.{next(numbers)}",
-                    pool=pool,
-                    runner=self._runner,
-                    running=self._running,
-                    registry=self._registry,
-                    lease=self._config.lease,
-                    work_began=self._heartbeat.changed,
-                )
+            yield from self._slots(pool, pool.size)
+
+    def _slots(self, pool: Pool, number: int) -> Iterator[tuple[str, Loop]]:
+        """Make more loops that each run one task after the other."""
+        if self._config.mode is not None:
+            (pipeline,) = (each for each in self._pipelines if each.pool is pool)
+            for _ in range(number):
+                yield f"{pipeline.owner}.{next(self._numbers)}", pipeline.work
+            return
+        for _ in range(number):
+            worker = Worker(
+                owner=f"{self.id}.{next(self._numbers)}",
+                pool=pool,
+                runner=self._runner,
+                running=self._running,
+                registry=self._registry,
+                lease=self._config.lease,
+                work_began=self._heartbeat.changed,
+            )
+            yield worker.owner, worker.run
+
+    def _grow(self, pool: Pool, size: int) -> None:
+        """Let a pool have so many workers, if it has fewer."""
+        added = size - pool.size
+        if added <= 0 or self._workers is None or self._stopping.is_set():
+            return
+        pool.size = size
+        for pipeline in self._pipelines:
+            if pipeline.pool is pool:
+                pipeline.grow(added)
+        for name, loop in self._slots(pool, added):
+            self._workers.start_soon(self._supervisor.run, name, loop)
 
     def _made_pipelines(self) -> Iterator[Pipeline]:
         mode = self._config.mode

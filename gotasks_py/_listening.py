@@ -8,11 +8,20 @@ from typing import Final, assert_never
 
 import anyio
 
+from gotasks_py._orders import Orders
 from gotasks_py._pool import Pool
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._running import RunningTasks, StopReason
 from gotasks_py._wakeup import Hub
-from gotasks_py.feed import CancelRequested, Claimable, Event, Finished, Gap, QueueChanged
+from gotasks_py.feed import (
+    CancelRequested,
+    Claimable,
+    Event,
+    Finished,
+    Gap,
+    NodeOrdered,
+    QueueChanged,
+)
 from gotasks_py.task import TaskId
 
 _MOST_REMEMBERED: Final = 10_000
@@ -62,10 +71,15 @@ class ManagerListener:
     """
 
     def __init__(
-        self, pools: Sequence[Pool], running: RunningTasks, queues: RecordedQueues
+        self,
+        pools: Sequence[Pool],
+        running: RunningTasks,
+        queues: RecordedQueues,
+        orders: Orders,
     ) -> None:
         self._pools = pools
         self._queues = queues
+        self._orders = orders
         self._running = running
         self._is_connected = False
         self._heard: dict[TaskId, tuple[datetime, bool]] = {}
@@ -75,6 +89,7 @@ class ManagerListener:
         self._is_connected = is_connected
         self._heard.clear()
         self._queues.set_told(value=is_connected)
+        self._orders.set_told(value=is_connected)
         for pool in self._pools:
             pool.set_streaming(value=is_connected)
 
@@ -96,6 +111,8 @@ class ManagerListener:
                 self._cancel(task_id)
             case QueueChanged(queue=queue):
                 self._recheck(queue)
+            case NodeOrdered(node=node):
+                self._orders.ordered(node)
             case Gap():
                 self._look_everywhere()
             case Finished():
@@ -119,6 +136,7 @@ class ManagerListener:
 
     def _look_everywhere(self) -> None:
         self._queues.recheck()
+        self._orders.recheck()
         for pool in self._pools:
             pool.look()
 

@@ -51,6 +51,7 @@ class Pipeline:
     _free: int = field(init=False)
     _buffer: deque[Claimed] = field(default_factory=deque[Claimed])
     _idle: deque[anyio.Event] = field(default_factory=deque[anyio.Event])
+    _held: anyio.Event = field(default_factory=anyio.Event)
     _hungry: anyio.Event = field(default_factory=anyio.Event)
     _asked_for: int = 0
     _let_in_at: float = 0.0
@@ -111,7 +112,7 @@ class Pipeline:
         clock = self.runner.store.clock
         while self._buffer and not self.pool.is_stopping and not scope.cancel_called:
             claimed, began = self._buffer.popleft(), clock.monotonic()
-            if self._is_late(claimed, began):
+            if claimed.source.is_held or self._is_late(claimed, began):
                 await self._return([claimed, *self._late_ones(began)])
                 self._ask()
                 continue
@@ -120,6 +121,7 @@ class Pipeline:
                 await self._attempt(claimed, scope)
             finally:
                 ended = clock.monotonic()
+                self.pool.ended(claimed)
                 self._free += 1
                 self._appetite.ended(began, ended, is_dry=not self._buffer)
                 self._ask()
@@ -211,8 +213,32 @@ class Pipeline:
         self.runner.meter.begun(running.task, now)
         return True
 
+    def grow(self, number: int) -> None:
+        """Have more workers, which somebody else starts."""
+        self._free += number
+        self._appetite.slots += number
+        self._ask()
+
+    def hold(self) -> None:
+        """Notice that a queue may be held: what is in the buffer of it goes back."""
+        self._held.set()
+
+    async def keep_clear(self) -> None:
+        """Give back what nobody may start any more, until cancelled."""
+        while True:
+            await self._held.wait()
+            self._held = anyio.Event()
+            held = [each for each in self._buffer if each.source.is_held]
+            if held:
+                kept = [each for each in self._buffer if not each.source.is_held]
+                self._buffer.clear()
+                self._buffer.extend(kept)
+                await self._return(held)
+
     async def _return(self, unstarted: Sequence[Claimed]) -> None:
         """Give tasks back that were never started."""
+        for each in unstarted:
+            self.pool.ended(each)
         claims = [running_for(each, self.lease) for each in unstarted]
         for status in (Status.PENDING, Status.RUNNING):
             returned = [each for each in claims if each.task.status is status]

@@ -47,8 +47,13 @@ class Claimed:
     task: Task
     token: str
     deadline: float
-    queue: QueuePolicy
+    source: Source
     lane: int
+
+    @property
+    def queue(self) -> QueuePolicy:
+        """What holds for its queue now."""
+        return self.source.queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Pool:
         if now - oldest > patience.total_seconds():
             return True
         # Workers that are all busy claim nothing, and owe nothing.
-        if not self._waiting:
+        if not self._waiting or not any(source.is_wanted for source in self.sources):
             return False
         owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
         return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))
@@ -184,6 +189,33 @@ class Pool:
             else:
                 self._reschedule()
 
+    def control(self, queue: QueuePolicy, *, is_held: bool) -> None:
+        """Go on with another policy of a queue, and claim from it or not.
+
+        It may ask for fewer workers than the pool has; for more the pool has to grow.
+        """
+        for source in self.sources:
+            if source.queue.name != queue.name:
+                continue
+            source.queue, source.is_held = queue, is_held
+            wanted = self.size if queue.workers is None else queue.workers
+            # Every worker is no limit: a pipeline has more in its hands than it runs.
+            source.limit = wanted if wanted < self.size else math.inf
+            self._paced_at = self._store.clock.now()
+            if not is_held:
+                source.nudge()
+                self.wake_one()
+        self._reschedule()
+
+    def ended(self, claimed: Claimed) -> None:
+        """Notice that a claimed task is no longer in this manager's hands."""
+        source = claimed.source
+        was_wanted = source.is_wanted
+        source.in_hand -= 1
+        if source.is_wanted and not was_wanted:
+            self._paced_at = self._store.clock.now()
+            self.wake_one()
+
     def expect(self, source: Source, due_at: datetime) -> None:
         """Look into a source at a time to come."""
         at = self._store.clock.monotonic() + max(0.0, self._seconds_until(due_at))
@@ -212,9 +244,7 @@ class Pool:
 
     async def has_idled(self) -> None:
         """Wait until sources have run dry whose next due time is to be asked for."""
-        while not self._is_streaming or all(
-            source.is_surveyed or not source.is_dry for source in self.sources
-        ):
+        while not self._is_streaming or not any(source.is_to_survey for source in self.sources):
             await self._idled.wait()
 
     def wake_one(self) -> None:
@@ -242,11 +272,18 @@ class Pool:
     def _next_probe(self) -> float:
         if not self._waiting:
             return math.inf
-        return min((each.probe_at for each in self.sources if each.is_dry), default=math.inf)
+        return min(
+            (each.probe_at for each in self.sources if each.is_dry and not each.is_held),
+            default=math.inf,
+        )
 
     def _probe(self) -> None:
         now = self._store.clock.monotonic()
-        due = [each for each in self.sources if each.is_dry and each.probe_at <= now]
+        due = [
+            each
+            for each in self.sources
+            if each.is_dry and not each.is_held and each.probe_at <= now
+        ]
         for source in due:
             source.poll(now)
         if due:
@@ -284,9 +321,11 @@ class Pool:
             lease=self._lease,
             lanes=lanes,
         )
-        share = None if limit is None else self._scheduler.share(limit)
+        share = None if limit is None else self._share(source, limit)
         sent = _Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
+        asked_for = share or 1
+        source.in_hand += asked_for
         called = source.claim_begins()
         try:
             with source.lanes.claiming(lanes):
@@ -297,6 +336,7 @@ class Pool:
             raise
         finally:
             self._in_flight.discard(sent)
+            source.in_hand -= asked_for
             source.claim_ended()
         self._succeeded()
         source.answered(called=called, found=bool(tasks))
@@ -309,9 +349,14 @@ class Pool:
         self.wake_one()
         taken = [_claimed(task, sent) for task in tasks]
         self.claimed_tasks += len(taken)
+        source.in_hand += len(taken)
         for claimed in taken:
             source.lanes.found(lanes, claimed.lane)
         return taken
+
+    def _share(self, source: Source, limit: int) -> int:
+        room = max(1, source.limit - source.in_hand)
+        return int(min(self._scheduler.share(limit), room))
 
     async def _send(self, sent: _Sent) -> Sequence[Task]:
         if sent.limit is not None:
@@ -341,6 +386,7 @@ class Pool:
                     extra={"task_id": str(task.id)},
                 )
                 self._recovered.append(_claimed(task, sent))
+                sent.source.in_hand += 1
         if not self._recovered:
             return None
         self.wake_one()
@@ -393,7 +439,7 @@ def _claimed(task: Task, sent: _Sent) -> Claimed:
     lane = task.lane if task.lane in request.lanes else request.lanes[0]
     token = _token_of(task, sent)
     deadline = sent.at + request.lease.total_seconds()
-    return Claimed(task, token, deadline, sent.source.queue, lane)
+    return Claimed(task, token, deadline, sent.source, lane)
 
 
 def _token_of(task: Task, sent: _Sent) -> str:

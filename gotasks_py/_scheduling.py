@@ -39,6 +39,12 @@ class Source:
     is_probed: bool = False
     """Whether one worker is having that look; the others need not."""
     probe_at: float = -math.inf
+    is_held: bool = False
+    """Whether nothing is to be claimed, by somebody's wish."""
+    limit: float = math.inf
+    """How many of its tasks may be in this manager's hands at once."""
+    in_hand: int = 0
+    """How many are, those that are being asked for included."""
     is_surveyed: bool = False
     """Whether there is a timer for what becomes due next, since it ran dry."""
     hesitation: float = 0.0
@@ -98,7 +104,17 @@ class Source:
     @property
     def is_open(self) -> bool:
         """Whether a worker that is free should claim here."""
-        return not self.is_dry and not self.is_probed
+        return not self.is_dry and not self.is_probed and self.is_wanted
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it may be claimed from, if it has work."""
+        return not self.is_held and self.in_hand < self.limit
+
+    @property
+    def is_to_survey(self) -> bool:
+        """Whether to ask when its next task becomes due."""
+        return self.is_dry and not self.is_surveyed and not self.is_held
 
     def expect(self, at: float) -> None:
         """Work becomes due at this monotonic time."""

@@ -36,7 +36,7 @@ class Surveyor:
         while True:
             await self._pool.has_idled()
             for source in self._pool.sources:
-                if source.is_dry and not source.is_surveyed:
+                if source.is_to_survey:
                     await self._survey(source)
             await anyio.sleep(self._pause_seconds)
 

@@ -54,6 +54,7 @@ class Worker:
             await self._attempt(running, claimed)
         finally:
             del self.running.by_token[claimed.token]
+            self.pool.ended(claimed)
         return True
 
     async def _attempt(self, running: Running, claimed: Claimed) -> None:

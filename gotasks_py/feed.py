@@ -43,11 +43,18 @@ class QueueChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeOrdered:
+    """What one manager is to do is another."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """Changes may have been missed: look everywhere."""
 
 
-Event: TypeAlias = Claimable | Finished | CancelRequested | QueueChanged | Gap
+Event: TypeAlias = Claimable | Finished | CancelRequested | QueueChanged | NodeOrdered | Gap
 
 
 class Feed(Protocol):

@@ -345,8 +345,11 @@ class Manager(Client):
 
     async def _started(self) -> None:
         await self._ready()
+        is_known = any(map(self._recorded.knows, self._queues))
         for queue in self._queues.values():
             await self._register(queue)
+        if is_known:  # of old: the very first claim must know of a pause
+            await self._recorded.refresh()
         engine = Engine(
             self._store,
             self._config,
@@ -372,6 +375,10 @@ class Manager(Client):
     ) -> None:
         if self._engine is not None:
             self._engine.nudge(queue, due_at, ids)
+
+    def _queue_changed(self, queue: str) -> None:
+        if self._engine is not None:
+            self._engine.queue_changed(queue)
 
     def _stop_here(self, task_id: TaskId) -> None:
         if self._engine is not None:

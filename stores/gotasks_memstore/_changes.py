@@ -21,6 +21,7 @@ from gotasks_py.feed import (
     Feed,
     Finished,
     Gap,
+    NodeOrdered,
     QueueChanged,
 )
 from gotasks_py.store import TaskDocument
@@ -47,6 +48,10 @@ class Changes:
     def queue_changed(self, name: str) -> None:
         """Log that a queue has another policy."""
         self._append(QueueChanged(name))
+
+    def node_ordered(self, node: str) -> None:
+        """Log that a manager was given another order."""
+        self._append(NodeOrdered(node))
 
     @asynccontextmanager
     async def feed(self, *, finished: bool, position: object) -> AsyncGenerator[Feed]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from gotasks_py.controls import Pause
+from gotasks_py.controls import Pause, policy_of
 from gotasks_py.inspecting import (
     Count,
     DeadGroup,
@@ -18,7 +18,6 @@ from gotasks_py.inspecting import (
     bad_cursor,
     check_page_size,
 )
-from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import EPOCH, Status, Task, TaskId
 
@@ -79,7 +78,7 @@ def overview(
     pause = Pause.from_document(recorded)
     return QueueOverview(
         name=name,
-        policy=QueuePolicy.from_document(name, recorded),
+        policy=policy_of(name, recorded),
         counts={each: Count(sum(task.status is each for task in tasks)) for each in Status},
         scheduled=Count(sum(run_at > now for run_at in pending)),
         oldest_due_age=None if oldest is None else now - oldest,

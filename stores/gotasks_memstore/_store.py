@@ -13,12 +13,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gotasks_memstore._changes import Changes
+from gotasks_memstore._control import Control
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_memstore._inspection import Inspection
 from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
+from gotasks_py.controls import Controlling, NodeOrder
 from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
@@ -54,7 +56,7 @@ from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
-class MemStore(Inspection):
+class MemStore(Control, Inspection):
     """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
 
     For tests and for trying things out: everything is gone with the process. Give
@@ -67,6 +69,7 @@ class MemStore(Inspection):
         self._changes = Changes()
         self._documents = Documents(self._changes.document_changed)
         self._queues: dict[str, dict[str, object]] = {}
+        self._orders: dict[str, NodeOrder] = {}
         self._metrics = MetricsDocuments()
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._lock = threading.RLock()
@@ -119,7 +122,7 @@ class MemStore(Inspection):
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
         with self._lock:
             before = self._queues.get(policy.name)
-            self._queues[policy.name] = policy.recorded_after(before)
+            self._queues[policy.name] = {**(before or {}), **policy.recorded_after(before)}
         self._changes.queue_changed(policy.name)
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
@@ -402,3 +405,4 @@ _: type[Store] = MemStore
 _watching: type[Watching] = MemStore
 _metering: type[Metering] = MemStore
 _inspector: type[Inspecting] = MemStore
+_controlling: type[Controlling] = MemStore

@@ -34,7 +34,9 @@ def accesses(wanted: TaskFilter, task_id: TaskId | None, queues: Sequence[str]) 
     if wanted.unique_key is not None:
         del left["unique_key"]
         queue = left.pop("queue", {})
-        held = {**queue, "unique_key": wanted.unique_key}
+        # Named, or the index would be gone through from end to end.
+        held: Filter = {"queue": {"$gte": ""}, "lane": {"$gte": 0}, **queue}
+        held["unique_key"] = wanted.unique_key
         released: Filter = {"released_key": wanted.unique_key}
         return [
             Access("unique", held, _joined(left)),

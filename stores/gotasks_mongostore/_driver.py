@@ -66,6 +66,7 @@ class Collections:
     before_close: list[Callable[[], Awaitable[None]]] = field(
         default_factory=list[Callable[[], Awaitable[None]]]
     )
+    has_queues_indexes: bool = False
     finding: anyio.Lock = field(default_factory=anyio.Lock)
     being_claimed: list[Sequence[TaskId]] = field(default_factory=list[Sequence[TaskId]])
     """What each claim of many has found and not taken yet."""

@@ -200,6 +200,11 @@ def lapsed() -> Filter:
     }
 
 
+def cancelling() -> Filter:
+    """Match running tasks that were asked to stop; index ``cancelling``."""
+    return {"status": Status.RUNNING.value, "cancel_requested_at": _A_DATE}
+
+
 def dead(queue: str | None, task_type: str | None) -> Filter:
     """Match the dead letters that exist when the query begins; index ``dead``."""
     named = {"queue": queue, "type": task_type}

@@ -55,6 +55,17 @@ INDEXES: Final = (
     ),
     # Lists and counts by status, the oldest task that is due, what is scheduled.
     Index("list", (("queue", 1), ("status", 1), ("run_at", 1), ("_id", 1))),
+    # Running tasks that were asked to stop.
+    Index(
+        "cancelling",
+        (("cancel_requested_at", -1),),
+        {
+            "partialFilterExpression": {
+                "status": "running",
+                "cancel_requested_at": {"$exists": True},
+            }
+        },
+    ),
     # Dead letters that died of the same.
     Index(
         "errors",

@@ -18,7 +18,7 @@ from gotasks_mongostore._filters import Filter
 from gotasks_mongostore._listing import WINDOW, Listing, Position
 from gotasks_py.checks import check_count
 from gotasks_py.clock import Clock
-from gotasks_py.controls import Pause
+from gotasks_py.controls import Pause, policy_of
 from gotasks_py.inspecting import (
     Count,
     DeadGroup,
@@ -29,7 +29,6 @@ from gotasks_py.inspecting import (
     bad_cursor,
     check_page_size,
 )
-from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import Status, Task, TaskId
 
 Place: TypeAlias = tuple[str, str]
@@ -142,7 +141,7 @@ class Inspector:
         pause = Pause.from_document(recorded)
         return QueueOverview(
             name=name,
-            policy=QueuePolicy.from_document(name, recorded),
+            policy=policy_of(name, recorded),
             counts=counts,
             scheduled=scheduled,
             oldest_due_age=now - run_at if isinstance(run_at, datetime) else None,

@@ -1,15 +1,36 @@
-"""The recorded policy of each queue."""
+"""The recorded policy of each queue, and what operators have decided."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
 from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
 from gotasks_mongostore._driver import Document
+from gotasks_mongostore._indexes import Index
+from gotasks_py.controls import NodeOrder, QueueChanges
 from gotasks_py.policy import QueuePolicy
+
+INDEXES: Final = (
+    # Orders to managers, which are gone some day; their ids are never used again.
+    Index(
+        "ttl",
+        (("expires_at", 1),),
+        {
+            "expireAfterSeconds": 0,
+            "partialFilterExpression": {"expires_at": {"$exists": True}},
+        },
+    ),
+)
+# Queues and orders share a collection, and so its feed; the index on ids tells them apart.
+_A_QUEUE: Final = {"_id": {"$gte": ""}}
+_A_NODE: Final = {"_id": {"$gte": {"node": ""}}}
+_ORDERS: Final = {each.value: each for each in NodeOrder}
+_TOUCHED: Final = {"$currentDate": {"updated_at": True}}
 
 
 async def register(queues: AsyncCollection[Document], policy: QueuePolicy) -> Mapping[str, object]:
@@ -30,13 +51,69 @@ async def replace(queues: AsyncCollection[Document], policy: QueuePolicy) -> Non
 
 
 async def recorded(queues: AsyncCollection[Document]) -> Mapping[str, Mapping[str, object]]:
-    found = await queues.find({}).to_list(None)
+    found = await queues.find(_A_QUEUE).to_list(None)
     return {
         str(document["_id"]): {
             name: value for name, value in document.items() if name not in {"_id", "updated_at"}
         }
         for document in found
     }
+
+
+async def set_pause(
+    queues: AsyncCollection[Document], name: str, until: datetime | None, by: str | None
+) -> bool:
+    given = {"until": until, "by": by}
+    shown = {key: {"$literal": value} for key, value in given.items() if value is not None}
+    # A plain document would be merged into the pause before it.
+    pause = {"$mergeObjects": [{"at": "$$NOW", **shown}]}
+    return await _change(queues, name, [{"$set": {"pause": pause, "updated_at": "$$NOW"}}])
+
+
+async def end_pause(queues: AsyncCollection[Document], name: str) -> bool:
+    return await _change(queues, name, {"$unset": {"pause": True}, **_TOUCHED})
+
+
+async def set_changes(
+    queues: AsyncCollection[Document], name: str, changes: QueueChanges | None
+) -> bool:
+    if changes is None:
+        return await _change(queues, name, {"$unset": {"changes": True}, **_TOUCHED})
+    given = {f"changes.{key}": value for key, value in changes.to_document().items()}
+    return await _change(queues, name, {"$set": given, **_TOUCHED} if given else _TOUCHED)
+
+
+async def set_order(
+    queues: AsyncCollection[Document], node: str, order: NodeOrder | None, until: datetime
+) -> None:
+    """Record what a manager is to do. Its id says that it is no queue."""
+    if order is None:
+        await queues.delete_one({"_id": {"node": node}})
+        return
+    await queues.update_one(
+        {"_id": {"node": node}},
+        {"$set": {"order": order.value, "expires_at": until}, **_TOUCHED},
+        upsert=True,
+    )
+
+
+async def orders(queues: AsyncCollection[Document]) -> Mapping[str, NodeOrder]:
+    found = await queues.find(_A_NODE).to_list(None)
+    return {
+        str(document["_id"].get("node")): _ORDERS[order]
+        for document in found
+        if isinstance(document["_id"], dict)
+        and isinstance(order := document.get("order"), str)
+        and order in _ORDERS
+    }
+
+
+async def _change(
+    queues: AsyncCollection[Document],
+    name: str,
+    update: Mapping[str, object] | Sequence[Mapping[str, object]],
+) -> bool:
+    return bool((await queues.update_one({"_id": name}, update)).matched_count)
 
 
 async def _first_declared(

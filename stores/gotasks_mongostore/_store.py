@@ -25,6 +25,7 @@ from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
+from gotasks_mongostore._control import Control
 from gotasks_mongostore._diagnosis import Diagnosis
 from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
@@ -37,6 +38,7 @@ from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_mongostore._urls import parts_of
 from gotasks_py.checks import check_duration, check_name, check_names
 from gotasks_py.clock import Clock
+from gotasks_py.controls import Controlling
 from gotasks_py.diagnosis import Diagnosing, Finding
 from gotasks_py.errors import (
     ConfigurationError,
@@ -67,7 +69,7 @@ from gotasks_py.task import LeaseRef, Task, TaskId
 _PROJECT_ID: Final = {"_id": 1}
 
 
-class MongoStore(Inspection):
+class MongoStore(Control, Inspection):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -426,3 +428,4 @@ _watching: type[Watching] = MongoStore
 _diagnosing: type[Diagnosing] = MongoStore
 _metering: type[Metering] = MongoStore
 _inspecting: type[Inspecting] = MongoStore
+_controlling: type[Controlling] = MongoStore

@@ -15,7 +15,16 @@ from pymongo.asynchronous.change_stream import AsyncChangeStream
 from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._failures import translated
 from gotasks_py.errors import StoreError
-from gotasks_py.feed import CancelRequested, Claimable, Event, Feed, Finished, Gap, QueueChanged
+from gotasks_py.feed import (
+    CancelRequested,
+    Claimable,
+    Event,
+    Feed,
+    Finished,
+    Gap,
+    NodeOrdered,
+    QueueChanged,
+)
 from gotasks_py.task import Status, TaskId
 
 _QUIET_SECONDS: Final = 10.0
@@ -182,7 +191,7 @@ class _MongoFeed:
     ) -> Iterator[Event]:
         task_id, kind = change["documentKey"]["_id"], change["operationType"]
         if change["ns"]["coll"] == self._here.queues.name:
-            yield QueueChanged(str(task_id))
+            yield _of_queues(task_id)
             return
         updated = _updated(change)
         document = change.get("fullDocument") or {}
@@ -191,6 +200,12 @@ class _MongoFeed:
         if updated.get("cancel_requested_at") is not None:
             yield CancelRequested(task_id)
         yield from _claimable(task_id, places.get(repr(task_id)) or document)
+
+
+def _of_queues(changed_id: object) -> Event:
+    if isinstance(changed_id, Mapping):
+        return NodeOrdered(str(changed_id.get("node")))
+    return QueueChanged(str(changed_id))
 
 
 def _updated(change: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ IN_BOTH_MODES = {
         "results",
         "retries",
         "shutdown",
+        "steering",
         "timeouts",
     )
 }

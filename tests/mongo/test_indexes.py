@@ -16,7 +16,19 @@ from tests.mongo.recorder import recorded_lab
 
 pytestmark = [pytest.mark.anyio, pytest.mark.mongo]
 
-NAMES = {"_id_", "claim", "reap", "unique", "ttl", "dead", "list", "errors", "tags", "released"}
+NAMES = {
+    "_id_",
+    "claim",
+    "reap",
+    "unique",
+    "ttl",
+    "dead",
+    "list",
+    "cancelling",
+    "errors",
+    "tags",
+    "released",
+}
 WHILE_EXPIRING = {"expires_at": {"$exists": True}}
 
 

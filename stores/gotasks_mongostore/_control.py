@@ -1,0 +1,76 @@
+"""The half of the store on MongoDB that records what operators decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Final
+
+from gotasks_mongostore import _filters as filters
+from gotasks_mongostore import _registry
+from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._indexes import ensure_indexes
+from gotasks_py.clock import Clock
+from gotasks_py.controls import NodeOrder, QueueChanges
+from gotasks_py.task import TaskId
+
+_KEPT: Final = timedelta(days=30)
+"""How long an order is kept; a manager that is quiet for longer begins to claim again."""
+_LAST_ASKED_FIRST: Final = [("cancel_requested_at", -1)]
+
+
+class Control:
+    """Keeps decisions in the collection of queues, which managers follow."""
+
+    @property
+    def clock(self) -> Clock:
+        raise NotImplementedError
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    def _operation(
+        self, action: str, *, task_id: TaskId | None = None
+    ) -> AbstractContextManager[Collections]:
+        raise NotImplementedError
+
+    async def pause_queue(
+        self, queue: str, *, until: datetime | None = None, by: str | None = None
+    ) -> bool:
+        await self.open()
+        with self._operation(f"pause queue {queue!r}") as here:
+            return await _registry.set_pause(here.queues, queue, until, by)
+
+    async def resume_queue(self, queue: str) -> bool:
+        await self.open()
+        with self._operation(f"resume queue {queue!r}") as here:
+            return await _registry.end_pause(here.queues, queue)
+
+    async def change_queue(self, queue: str, changes: QueueChanges | None) -> bool:
+        await self.open()
+        with self._operation(f"change the policy of queue {queue!r}") as here:
+            return await _registry.set_changes(here.queues, queue, changes)
+
+    async def order_node(self, node: str, order: NodeOrder | None) -> None:
+        await self.open()
+        with self._operation(f"give an order to manager {node!r}") as here:
+            if not here.has_queues_indexes:
+                await ensure_indexes(here.database, here.queues, _registry.INDEXES)
+                here.has_queues_indexes = True
+            await _registry.set_order(here.queues, node, order, self.clock.now() + _KEPT)
+
+    async def node_orders(self) -> Mapping[str, NodeOrder]:
+        with self._operation("read the orders to managers") as here:
+            return await _registry.orders(here.queues)
+
+    async def cancelling(self, limit: int = 1000) -> frozenset[TaskId]:
+        with self._operation("ask what is being cancelled") as here:
+            found = await here.tasks.find(
+                filters.cancelling(),
+                {"_id": 1},
+                sort=_LAST_ASKED_FIRST,
+                limit=limit,
+                hint="cancelling",
+            ).to_list(None)
+        return frozenset(each["_id"] for each in found)
