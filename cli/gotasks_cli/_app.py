@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gotasks_cli import _cluster, _dead, _demo, _doctor, _queues, _tasks, _top, _worker
+from gotasks_cli import _cluster, _dead, _demo, _doctor, _steering, _tasks, _top, _worker
 from gotasks_cli._problems import OneLineGroup
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ app.command()(_doctor.doctor)
 app.command()(_demo.demo)
 app.command()(_demo.bench)
 app.add_typer(_tasks.tasks, name="task")
-app.add_typer(_queues.queues, name="queue")
+app.add_typer(_steering.queues, name="queue")
 app.add_typer(_dead.dead, name="dead")
-app.add_typer(_cluster.nodes, name="node")
+app.add_typer(_steering.nodes, name="node")
 app.add_typer(_cluster.metrics, name="metrics")

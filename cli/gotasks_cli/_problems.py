@@ -88,6 +88,8 @@ def usage_checked() -> Generator[None]:
     try:
         yield
     except ConfigurationError as error:
+        if type(error) is not ConfigurationError:  # an unknown queue, say
+            raise
         raise Problem(str(error)) from error
 
 

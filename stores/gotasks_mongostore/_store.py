@@ -168,6 +168,7 @@ class MongoStore(Control, Inspection):
                 await self._hello()
 
     async def diagnose(self) -> Sequence[Finding]:
+        await self._hello()  # which waits for a server no longer than the URI says
         return await Diagnosis(self._operation).run()
 
     async def aclose(self) -> None:
