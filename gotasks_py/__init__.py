@@ -37,7 +37,7 @@ from gotasks_py.errors import (
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import Handler, TaskType
 from gotasks_py.health import Health, LoopHealth
-from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent
+from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent, Tracing
 from gotasks_py.inspecting import (
     Count,
     DeadGroup,
@@ -134,6 +134,7 @@ __all__ = [
     "TaskPolicy",
     "TaskSignal",
     "TaskType",
+    "Tracing",
     "UnknownQueueError",
     "Window",
 ]

@@ -180,7 +180,10 @@ class Producer:
 
     def _document(self, draft: _Draft, payload: Document) -> TaskDocument:
         task_id, lane = self.store.new_id(), draft.choose_lane()
-        return {"_id": task_id, **draft.fields, "lane": lane, "payload": payload}
+        document: TaskDocument = {"_id": task_id, **draft.fields, "lane": lane, "payload": payload}
+        if carried := self.hooks.carried(draft.queue, draft.type):
+            document["trace"] = carried
+        return document
 
     def _handle(self, draft: _Draft, task_id: TaskId) -> TaskHandle[Any]:
         return TaskHandle(task_id, draft.queue, draft.type, self.store, draft.result_codec)

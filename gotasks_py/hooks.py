@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import anyio
 
@@ -57,6 +57,20 @@ Middleware: TypeAlias = Callable[[TaskContext, Callable[[], Awaitable[object]]],
 """Wraps the execution of a handler: ``async def (ctx, call_next) -> result``."""
 
 
+class Tracing(Protocol):
+    """Follows tasks from their enqueue to their attempts."""
+
+    def carried(self, queue: str, type: str) -> Mapping[str, str]:
+        """Tell what is to be stored in the ``trace`` of a task that is being enqueued."""
+        ...
+
+    async def around(
+        self, context: TaskContext, call_next: Callable[[], Awaitable[object]], /
+    ) -> object:
+        """Wrap an attempt, as the outermost middleware."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """Functions that watch tasks. They can change nothing and break nothing.
@@ -97,8 +111,9 @@ class Hooks:
 class HookCaller:
     """Calls hooks so that whatever they do stays theirs."""
 
-    def __init__(self, hooks: Sequence[Hooks]) -> None:
+    def __init__(self, hooks: Sequence[Hooks], tracing: Tracing | None = None) -> None:
         self._hooks = tuple(hooks)
+        self._tracing = tracing
         self._names = frozenset(
             name
             for each in self._hooks
@@ -110,6 +125,16 @@ class HookCaller:
     def has_any(self) -> bool:
         """Whether anybody listens to anything."""
         return bool(self._names)
+
+    def carried(self, queue: str, type: str) -> Mapping[str, str]:
+        """Tell what is to travel with a task of this type that is being enqueued."""
+        if self._tracing is None:
+            return {}
+        try:
+            return dict(self._tracing.carried(queue, type))
+        except Exception:
+            logger.exception("tracing failed on a task of %s/%s", queue, type)
+            return {}
 
     def has(self, name: HookName) -> bool:
         """Tell whether anybody listens."""

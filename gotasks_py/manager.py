@@ -32,7 +32,7 @@ from gotasks_py.checks import check_name
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
 from gotasks_py.handlers import HandlerDecorator, Registry, TaskType, TypedHandlerDecorator
 from gotasks_py.health import Health
-from gotasks_py.hooks import HookCaller, Hooks, Middleware
+from gotasks_py.hooks import HookCaller, Hooks, Middleware, Tracing
 from gotasks_py.metrics import MetricsConfig
 from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import Defaults, QueuePolicy, TypePolicy
@@ -78,6 +78,8 @@ class Manager(Client):
             counts nothing, and nobody knows of this manager.
         hooks: One or several sets of hooks.
         middleware: Wraps every handler; the first is outermost.
+        tracing: Follows tasks from their enqueue to their attempts, such as
+            ``OpenTelemetryTracing()`` of :mod:`gotasks_py.opentelemetry`.
         payload_limit, result_limit: The largest encoded payload and result, in bytes;
             default 8 MiB and 4 MiB.
 
@@ -104,6 +106,7 @@ class Manager(Client):
         metrics: MetricsConfig | None = MetricsConfig(),  # noqa: B008  - immutable
         hooks: Hooks | Sequence[Hooks] = (),
         middleware: Sequence[Middleware] = (),
+        tracing: Tracing | None = None,
         payload_limit: int = 8 * _MIB,
         result_limit: int = 4 * _MIB,
     ) -> None:
@@ -120,12 +123,12 @@ class Manager(Client):
             mode=mode,
             janitor=janitor,
             metrics=metrics,
-            middleware=tuple(middleware),
+            middleware=(*([] if tracing is None else [tracing.around]), *middleware),
             result_limit=result_limit,
         )
         chosen = Exponential() if backoff is None else backoff
         self._defaults = Defaults(max_attempts=max_attempts, timeout=timeout, backoff=chosen)
-        self._hooks = HookCaller([hooks] if isinstance(hooks, Hooks) else hooks)
+        self._hooks = HookCaller([hooks] if isinstance(hooks, Hooks) else hooks, tracing)
         self._registry = Registry()
         super().__init__(
             store,

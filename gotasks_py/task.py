@@ -83,7 +83,8 @@ class Task:
     ``payload`` and ``result`` are the stored documents; a value that is not an object is
     wrapped as ``{"value": ...}``. ``errors`` holds the latest attempts that failed, oldest
     first; ``errors_dropped`` counts those that no longer fit. ``error_fingerprint`` is what
-    dead letters of the same cause have in common.
+    dead letters of the same cause have in common. ``trace`` is what a tracing of the program
+    that enqueued it sent along.
     """
 
     id: TaskId
@@ -116,6 +117,7 @@ class Task:
     finished_at: datetime | None = None
     timeout: timedelta | None = None
     backoff: Mapping[str, object] | None = None
+    trace: Mapping[str, object] | None = None
 
     @property
     def is_last_attempt(self) -> bool:
@@ -286,6 +288,7 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = {
     "tags": _tags,
     "metadata": _mapping,
     "backoff": _mapping,
+    "trace": _mapping,
     "timeout_ms": _milliseconds,
     "lease": _lease,
     "errors": _errors,
