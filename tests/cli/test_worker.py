@@ -122,6 +122,7 @@ def test_a_supervisor_restarts_what_crashes_and_stops_all(shop: Shop) -> None:
 def test_a_second_signal_to_a_supervisor_reaches_the_handlers(shop: Shop) -> None:
     (slow,) = shop.enqueue(Enqueue("q", "sleep", 600.0))
     with started("worker", APP, "--processes", "2", env=shop.env) as supervisor:
+        supervisor.hear(STARTED, 2)
         supervisor.hear("sleeps")
         supervisor.send(signal.SIGINT)
         supervisor.hear("got SIGTERM, stopping\n", 2)
