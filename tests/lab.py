@@ -17,6 +17,7 @@ import anyio
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
 
 from gotasks_memstore import MemStore
 from gotasks_mongostore import MongoStore
@@ -124,7 +125,11 @@ class MongoHand:
 
     async def until_purged(self) -> None:
         """Wait until the TTL monitor, which the test server runs every second, was there."""
-        metrics = self.collection.database[f"{self.collection.name}_metrics"]
+        name = f"{self.collection.name}_metrics"
+        # As the store reads: what is gone for a majority.
+        metrics = self.collection.database.get_collection(
+            name, read_concern=ReadConcern("majority")
+        )
         expired = {"$expr": {"$lte": ["$expires_at", "$$NOW"]}, "expires_at": {"$exists": True}}
         while metrics.count_documents(expired):
             await anyio.sleep(0.1)
