@@ -6,7 +6,7 @@ from gotasks_py._operations import RequeueReport
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.context import TaskContext
-from gotasks_py.controls import Pause
+from gotasks_py.controls import Controlling, NodeOrder, Pause, QueueChanges
 from gotasks_py.diagnosis import Diagnosing, Finding, Severity
 from gotasks_py.enqueue import Enqueue
 from gotasks_py.errors import (
@@ -34,6 +34,7 @@ from gotasks_py.errors import (
     TaskSignal,
     UnknownQueueError,
 )
+from gotasks_py.explaining import Explanation, Reason
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import Handler, TaskType
 from gotasks_py.health import Health, LoopHealth
@@ -64,6 +65,7 @@ __all__ = [
     "Backoff",
     "BulkReport",
     "ConfigurationError",
+    "Controlling",
     "Count",
     "Counters",
     "DeadGroup",
@@ -72,6 +74,7 @@ __all__ = [
     "DuplicateTaskError",
     "Enqueue",
     "EnqueueError",
+    "Explanation",
     "Exponential",
     "Fibonacci",
     "Finding",
@@ -98,15 +101,18 @@ __all__ = [
     "MetricsConfig",
     "Middleware",
     "Node",
+    "NodeOrder",
     "PartialEnqueueError",
     "Pause",
     "PayloadError",
     "PayloadTooLargeError",
     "PipelineMode",
+    "QueueChanges",
     "QueueConflictError",
     "QueueOrder",
     "QueueOverview",
     "QueuePolicy",
+    "Reason",
     "Reject",
     "RequeueReport",
     "ResultTimeoutError",

@@ -10,7 +10,9 @@ from typing import Final
 
 from gotasks_py._bulk_operations import BulkOperation, BulkReport, Progress
 from gotasks_py.checks import check_count, check_name
+from gotasks_py.controls import Controlling, Pause
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
+from gotasks_py.explaining import Explanation, Surroundings, explanation
 from gotasks_py.inspecting import (
     Count,
     DeadPage,
@@ -20,6 +22,7 @@ from gotasks_py.inspecting import (
     TaskPage,
     check_page_size,
 )
+from gotasks_py.metering import Metering
 from gotasks_py.store import Store
 from gotasks_py.task import Status, Task
 
@@ -34,6 +37,9 @@ class Oversight:
     _store: Store
 
     async def _ready(self) -> None:
+        raise NotImplementedError
+
+    async def get(self, task_id: object) -> Task:
         raise NotImplementedError
 
     async def cancel(self, task_id: object) -> Task:
@@ -54,6 +60,23 @@ class Oversight:
         if queue is not None and not found:
             raise UnknownQueueError(queue, list(await self._store.queues()))
         return found
+
+    async def explain(self, task_id: object) -> Explanation:
+        """Tell why a task is not running, or where it runs.
+
+        Raises:
+            TaskNotFoundError: there is no such task.
+        """
+        task = await self.get(task_id)
+        store = self._store
+        recorded = (await store.queues()).get(task.queue, {})
+        around = Surroundings(
+            now=store.clock.now(),
+            pause=Pause.from_document(recorded),
+            nodes=await store.nodes() if isinstance(store, Metering) else (),
+            orders=await store.node_orders() if isinstance(store, Controlling) else {},
+        )
+        return explanation(task, around)
 
     async def find_tasks(
         self,

@@ -11,9 +11,11 @@ from gotasks_py import (
     BulkReport,
     ConfigurationError,
     Manager,
+    Reason,
     Status,
     StoreUnavailableError,
     TaskFilter,
+    TaskNotFoundError,
     TaskPolicy,
     UnknownQueueError,
 )
@@ -146,3 +148,24 @@ async def test_mistaken_arguments_are_refused(store: FaultyStore) -> None:
     ):
         with pytest.raises(ConfigurationError):
             await call()
+
+
+async def test_why_a_task_waits_is_told(store: FaultyStore) -> None:
+    manager, operator = a_manager(store), a_manager(store)
+
+    @manager.handler("q", "t")
+    async def work(payload: None) -> None:
+        await anyio.sleep_forever()
+
+    async with manager:
+        await anyio.sleep(30)  # for it to say that it is there
+        running = await operator.enqueue("q", "t")
+        await anyio.sleep(1)
+        assert (await operator.explain(running.id)).reason is Reason.RUNNING
+        foreign = await operator.enqueue("q", "unknown")
+        assert (await operator.explain(foreign.id)).reason is Reason.NO_HANDLER
+        await operator.pause("q", by="ops")
+        paused = await operator.explain(str(foreign.id))
+        assert (paused.reason, paused.by) == (Reason.QUEUE_PAUSED, "ops")
+    with pytest.raises(TaskNotFoundError):
+        await operator.explain("0" * 24)
