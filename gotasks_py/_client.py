@@ -61,7 +61,7 @@ class Client(Oversight, Steering):
         self._operations = Operations(store, hooks, books.meter)
         self._loop: EventLoopToken | None = None
         self._process = os.getpid()
-        self._sync = SyncManager(self)
+        self._sync = SyncManager(self, oversight=self, steering=self)
 
     @property
     def store(self) -> Store:

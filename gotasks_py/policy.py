@@ -56,8 +56,7 @@ class QueuePolicy:
 
     def __post_init__(self) -> None:
         check_name("queue", self.name)
-        if self.ttl is not None:
-            check_duration("ttl", self.ttl, minimum=timedelta(0), maximum=_LONGEST_TTL)
+        _check_ttl(self.ttl)
         _check_attempts(self.max_attempts)
         _check_timeout(self.timeout)
         if self.backoff is not None:
@@ -126,6 +125,7 @@ class TaskPolicy:
         timeout: How long one attempt may take.
         backoff: ``Fixed``, ``Linear``, ``Exponential`` or ``Fibonacci``.
         retry_until: No retry starts after this time; a timedelta counts from now.
+        ttl: How long the task is kept, as for a ``QueuePolicy``; zero: for ever.
         tags: Words to find the task by.
         metadata: Plain data that travels with the task.
     """
@@ -138,6 +138,7 @@ class TaskPolicy:
     timeout: timedelta | None = None
     backoff: Backoff | None = None
     retry_until: datetime | timedelta | None = None
+    ttl: timedelta | None = None
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
 
@@ -157,6 +158,7 @@ class TaskPolicy:
         if self.backoff is not None:
             backoffs.to_document(self.backoff)
         _check_retry_until(self.retry_until)
+        _check_ttl(self.ttl)
         _check_tags(self.tags)
         if not isinstance(self.metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  - checked for those who do not check types
             msg = f"metadata must be a mapping of names to plain data, not {self.metadata!r}"
@@ -220,6 +222,7 @@ def resolve(
         ConfigurationError: a time beyond what a date can hold.
     """
     run_at = _utc(policy.run_at) if policy.run_at else _after(now, policy.delay)
+    ttl = queue.ttl if policy.ttl is None else policy.ttl
     fields: dict[str, object] = {
         "priority": policy.priority,
         "run_at": run_at,
@@ -233,8 +236,8 @@ def resolve(
         "timeout_ms": _milliseconds(policy.timeout),
         "backoff": policy.backoff and backoffs.to_document(policy.backoff),
         "retry_until": _moment(policy.retry_until, now),
-        "ttl_ms": _milliseconds(queue.ttl) or None,
-        "expires_at": _after(max(run_at, now), queue.ttl) if queue.ttl else None,
+        "ttl_ms": _milliseconds(ttl) or None,
+        "expires_at": _after(max(run_at, now), ttl) if ttl else None,
     }
     return fields | {name: value for name, value in optional.items() if value is not None}
 
@@ -288,6 +291,11 @@ def _check_priority(value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value not in _PRIORITIES:
         msg = f"priority must be a whole number of 32 bits, not {value!r}"
         raise ConfigurationError(msg)
+
+
+def _check_ttl(value: timedelta | None) -> None:
+    if value is not None:
+        check_duration("ttl", value, minimum=timedelta(0), maximum=_LONGEST_TTL)
 
 
 def _check_retry_until(value: datetime | timedelta | None) -> None:

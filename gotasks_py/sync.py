@@ -21,6 +21,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import EventLoopToken, current_token
 
 from gotasks_py._operations import RequeueReport
+from gotasks_py._oversight import Oversight
+from gotasks_py._steering import Steering
+from gotasks_py._sync_operator import SyncOperator
 from gotasks_py.enqueue import Enqueue
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.handle import TaskHandle
@@ -89,14 +92,18 @@ class SyncTaskHandle(Generic[R]):
         return result
 
 
-class SyncManager:
+class SyncManager(SyncOperator):
     """Sync twins of the manager's operations; each does and raises what the async one does.
 
     Never for use on the event loop itself, which would wait for itself: it refuses there.
     """
 
-    def __init__(self, manager: _AsyncOperations) -> None:
+    def __init__(
+        self, manager: _AsyncOperations, *, oversight: Oversight, steering: Steering
+    ) -> None:
         self._manager = manager
+        self._oversight = oversight
+        self._steering = steering
         self._lock = threading.Lock()
         self._own: _OwnLoop | None = None
 

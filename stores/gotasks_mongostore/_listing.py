@@ -118,8 +118,8 @@ class Listing:
         most = limit + 1
         window = WINDOW if way.rest else most
         found: list[Document] = []
-        for served in self._segments(way.served, start):
-            entries = self._entries(served, window)
+        for served, order in self._segments(way.served, start):
+            entries: Pipeline = [{"$match": served}, {"$sort": order}, {"$limit": window}]
             found += await self.run(way.hint, [*entries, *_of_rest(way.rest, most), *_AS_LISTED])
             if len(found) >= most:
                 return found, Position.of(found[-1])
@@ -128,22 +128,26 @@ class Listing:
                 return found, end
         return found, None
 
-    def _segments(self, served: Filter, start: Position | None) -> Iterator[Filter]:
-        """Divide what comes after a position into ranges of the index, in order."""
+    def _segments(
+        self, served: Filter, start: Position | None
+    ) -> Iterator[tuple[Filter, Mapping[str, int]]]:
+        """Divide what comes after a position into ranges of the index, in order, each with its own.
+
+        Where the time is a single one the order must not name it, or the planner no longer
+        merges the scans of several queues and statuses, and sorts them all.
+        """
+        by_id = {"_id": self.direction}
+        in_time = {"run_at": self.direction, **by_id}
         if start is None:
-            yield served
+            yield served, in_time
             return
         later = "$gt" if self.direction > 0 else "$lt"
         within = served.get("run_at")
         bounds = within if isinstance(within, dict) else {}
         of_id = served.get("_id")
         if of_id is None:
-            yield {**served, "run_at": {"$eq": start.run_at}, "_id": {later: start.id}}
-            yield {**served, "run_at": {**bounds, later: start.run_at}}
-
-    def _entries(self, served: Filter, window: int) -> Pipeline:
-        order = {"run_at": self.direction, "_id": self.direction}
-        return [{"$match": served}, {"$sort": order}, {"$limit": window}]
+            yield {**served, "run_at": {"$eq": start.run_at}, "_id": {later: start.id}}, by_id
+            yield {**served, "run_at": {**bounds, later: start.run_at}}, in_time
 
     async def _end(self, way: Access, entries: Pipeline, window: int) -> Position | None:
         last = {"$group": {"_id": None, "n": {"$sum": 1}, "last": {"$last": _PLACE}}}

@@ -22,8 +22,10 @@ from gotasks_py import (
     PartialEnqueueError,
     PayloadError,
     QueuePolicy,
+    Reason,
     ResultTimeoutError,
     Status,
+    TaskFilter,
     TaskNotFoundError,
     TaskPolicy,
     TaskType,
@@ -234,3 +236,25 @@ def test_what_is_refused_is_refused_before_anything_is_written(manager: Manager)
 
     assert caught.value.ids == [None, None]
     assert anyio.run(manager.store.queues) == {}
+
+
+def test_operators_need_no_event_loop(manager: Manager) -> None:
+    sync = manager.sync
+    handle = sync.enqueue("q", "t")
+    sync.pause("q", by="ops")
+    assert sync.explain(handle.id).reason is Reason.QUEUE_PAUSED
+    (queue,) = [each for each in sync.overview() if each.name == "q"]
+    assert queue.pause is not None
+    sync.resume("q")
+    sync.set_queue_policy("q", weight=3, workers=2)
+    assert sync.overview("q")[0].policy.weight == 3
+    sync.reset_queue_policy("q")
+    assert sync.overview("q")[0].policy.weight == 1
+    for order in (sync.quiet_node, sync.wake_node, sync.drain_node):
+        order("m.1")
+    assert [task.id for task in sync.find_tasks(TaskFilter(queue="q")).tasks] == [handle.id]
+    assert sync.count_tasks().value == 1
+    assert sync.dead_letters().groups == []
+    assert sync.requeue_tasks(TaskFilter()).changed == 0
+    assert sync.cancel_tasks(TaskFilter()).changed == 1
+    assert sync.delete_tasks(TaskFilter()).changed == 1

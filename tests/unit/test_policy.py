@@ -182,3 +182,21 @@ def test_a_spoilt_record_reads_as_not_set(bad: object) -> None:
     read = QueuePolicy.from_document("q", dict.fromkeys(names, bad))
     assert (read.ttl, read.timeout, read.backoff) == (None, None, None)
     assert read.max_attempts in {None, 1}
+
+
+@pytest.mark.parametrize(
+    ("of_task", "of_queue", "expected"),
+    [
+        (None, timedelta(hours=1), timedelta(hours=1)),
+        (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=1)),
+        (timedelta(minutes=1), None, timedelta(minutes=1)),
+        (timedelta(0), timedelta(hours=1), None),
+    ],
+)
+def test_a_lifetime_of_the_task_comes_before_its_queues(
+    of_task: timedelta | None, of_queue: timedelta | None, expected: timedelta | None
+) -> None:
+    queue = QueuePolicy("q", ttl=of_queue)
+    fields = resolve(TaskPolicy(ttl=of_task), queue, Defaults(), NOW)
+    assert fields.get("expires_at") == (None if expected is None else NOW + expected)
+    assert fields.get("ttl_ms") == (None if expected is None else expected.total_seconds() * 1000)
