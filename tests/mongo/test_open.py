@@ -218,7 +218,7 @@ async def test_a_user_that_lost_its_rights_is_told_so_at_each_operation(guarded:
             {"_id": store.new_id(), "queue": "q", "type": "t", "status": "pending", "lane": 0}
         )
     with pytest.raises(StorePermissionError):
-        await store.reap(1)
+        await store.delete(store.new_id())
     await store.aclose()
 
 
