@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import pymongo
@@ -26,6 +27,8 @@ from gotasks_py.feed import (
     QueueChanged,
 )
 from gotasks_py.task import Status, TaskId
+
+T = TypeVar("T")
 
 _QUIET_SECONDS: Final = 10.0
 """How long the server waits for changes before it answers that there are none."""
@@ -113,6 +116,23 @@ def _hurried() -> Generator[None]:
         yield
 
 
+async def _cancelled_once(operation: Awaitable[T]) -> T:
+    """Wait for an operation of the driver, and pass a cancellation on to it only once.
+
+    anyio cancels again and again until its scope is left. A driver that waits for a server has
+    to take its lock back first when it is cancelled; cancelled again meanwhile, it never lets
+    go of it, and every other operation of the client hangs (seen with PyMongo 4.20).
+    """
+    task = asyncio.ensure_future(operation)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+
+
 def _unhurried() -> AbstractContextManager[object]:
     """Be bound by no time limit but the stream's own."""
     return pymongo.timeout(_QUIET_SECONDS + _GRACE_SECONDS)
@@ -155,7 +175,7 @@ class _MongoFeed:
             with translated("follow changes"):
                 while True:
                     with _unhurried():
-                        change = await self._stream.try_next()
+                        change = await _cancelled_once(self._stream.try_next())
                     if change is not None:
                         self._changes.append(change)
                     elif not self._stream.alive:
