@@ -87,7 +87,9 @@ def place(mongodb: str, namespace: str, raw_client: MongoClient[dict[str, Any]])
 @pytest.mark.mongo
 def test_a_replica_set_is_well(gotasks: Terminal, place: tuple[str, Any]) -> None:
     url, _ = place
-    assert found(gotasks, "--store", url, env=NEITHER, code=0) == {}
+    findings = found(gotasks, "--store", url, env=NEITHER, code=0)
+    # How far the oplog reaches back depends on what other tests have written.
+    assert set(findings) <= {"oplog"}
     checks = [
         each["check"] for each in gotasks("doctor", "-s", url, "-o", "json", env=NEITHER).json
     ]
