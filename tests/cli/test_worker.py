@@ -129,7 +129,9 @@ def test_a_second_signal_to_a_supervisor_reaches_the_handlers(shop: Shop) -> Non
         supervisor.send(signal.SIGINT)
         assert supervisor.wait() == 0
     task = shop.become(slow, "pending")
-    assert (task["attempts"], task["interruptions"]) == (0, 1)
+    # The other worker may have had a claim on its way, which it hands back as well.
+    assert task["attempts"] == 0
+    assert task["interruptions"] in {1, 2}
 
 
 def test_workers_go_when_their_supervisor_is_killed(shop: Shop) -> None:

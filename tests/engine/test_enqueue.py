@@ -38,6 +38,7 @@ from gotasks_py import (
 from gotasks_py._bulk import CHUNK
 from gotasks_py.testing import START
 from tests.engine.world import Ears, FaultyStore, a_manager, failing, seconds, settled
+from tests.lab import spelled
 
 pytestmark = pytest.mark.anyio
 
@@ -169,7 +170,7 @@ async def test_an_aware_time_is_the_exact_instant_under_any_tz(
         ({"tags": [""]}, "tag must have 1 to 200"),
         ({"tags": [5]}, "tag must be a string"),
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_a_bad_policy_is_refused_when_it_is_made(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -211,7 +212,7 @@ def test_a_bad_policy_is_refused_when_it_is_made(settings: dict[str, Any], messa
             "x",
         ),
     ],
-    ids=str,
+    ids=spelled,
 )
 async def test_a_bad_request_is_refused_before_anything_is_written(
     store: FaultyStore, request_: Enqueue, error: type[Exception], message: str
@@ -248,7 +249,7 @@ async def test_a_bad_request_is_refused_before_anything_is_written(
         ({"payload_limit": 0}, "payload_limit"),
         ({"payload_limit": 12 * 2**20}, "together must be at most"),
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_a_bad_setting_of_the_manager_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
@@ -266,14 +267,16 @@ def test_a_bad_setting_of_the_manager_is_refused(settings: dict[str, Any], messa
         ({"timeout": seconds(0)}, "timeout"),
         ({"backoff": lambda attempt, error: seconds(1)}, "cannot be stored"),
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_a_bad_queue_policy_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         QueuePolicy("q", **settings)
 
 
-@pytest.mark.parametrize("settings", [{"reap_interval": seconds(0)}, {"reap_batch": 0}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"reap_interval": seconds(0)}, {"reap_batch": 0}], ids=spelled
+)
 def test_a_bad_janitor_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         JanitorConfig(**settings)

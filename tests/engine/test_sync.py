@@ -87,18 +87,20 @@ async def run_until_final(manager: Manager, task_id: object) -> None:
 
 
 def test_the_background_thread_is_made_once_and_anew_after_a_close(manager: Manager) -> None:
-    def loops() -> int:
-        return sum(thread.name.startswith("gotasks_py sync") for thread in threading.enumerate())
+    def loops() -> set[threading.Thread]:
+        return {each for each in threading.enumerate() if each.name.startswith("gotasks_py sync")}
 
-    before = threading.active_count()
+    others = loops()
     for _ in range(3):
         manager.sync.enqueue(DOUBLE, 1)
-    assert threading.active_count() == before + 1
+    (first,) = loops() - others
     manager.sync.close()
     manager.sync.close()
-    assert threading.active_count() == before
+    assert not first.is_alive()
+    assert loops() <= others
     manager.sync.enqueue(DOUBLE, 1)
-    assert loops() <= 1
+    (second,) = loops() - others
+    assert second is not first
 
 
 def test_many_threads_share_one_manager(manager: Manager) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gotasks_py import ConfigurationError, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.backoff import MAX_DELAY, bounded, from_document, to_document
+from tests.lab import spelled
 
 spans = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=1000))
 milliseconds = st.integers(0, MAX_DELAY // timedelta(milliseconds=1)).map(
@@ -76,7 +77,7 @@ def test_no_base_is_no_delay(kind: type[Linear | Exponential | Fibonacci]) -> No
         (Fixed(jitter=0), [30, 30, 30, 30, 30]),
         (Exponential(base=timedelta(hours=2), jitter=0), [3600] * 5),
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_the_series_are_what_their_names_say(backoff: Fixed | Linear, expected: list[int]) -> None:
     assert [backoff(attempt).total_seconds() for attempt in range(1, 6)] == expected
@@ -98,7 +99,9 @@ class Mine(Fixed):
     """Only code can hold what this adds."""
 
 
-@pytest.mark.parametrize("backoff", [Mine(), lambda attempt, error: timedelta(0), 5, None], ids=str)
+@pytest.mark.parametrize(
+    "backoff", [Mine(), lambda attempt, error: timedelta(0), 5, None], ids=spelled
+)
 def test_what_is_not_built_in_cannot_be_stored(backoff: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot be stored with a task or a queue"):
         to_document(backoff)
@@ -120,7 +123,7 @@ def test_what_is_not_built_in_cannot_be_stored(backoff: Any) -> None:
         {"kind": "exponential", "factor": 0},
         {"kind": "exponential", "factor": "x"},
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_a_document_edited_by_hand_reads_as_none(document: Mapping[str, object]) -> None:
     assert from_document(document) is None

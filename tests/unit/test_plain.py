@@ -36,6 +36,7 @@ from gotasks_py._equality import difference
 from gotasks_py._plain import PlainWriter
 from gotasks_py.codec import Codec, Document, codec_for
 from gotasks_py.errors import PayloadError
+from tests.lab import spelled
 
 LIMIT = 2**24
 
@@ -180,7 +181,7 @@ class Nested(BaseModel):
         (float, math.nan),
         (type(None), None),
     ],
-    ids=str,
+    ids=spelled,
 )
 def test_plain_values_take_no_trial(annotation: object, value: object) -> None:
     written = proven(annotation, value)
@@ -306,7 +307,7 @@ class Root(RootModel[int]):
         create_model("Made", __config__=ConfigDict(ser_json_inf_nan="strings"), x=(float, 1.0))(),
         create_model("Made", __config__=ConfigDict(revalidate_instances="always"), x=(int, 1))(),
     ],
-    ids=repr,
+    ids=spelled,
 )
 def test_what_is_customized_is_tried(value: BaseModel) -> None:
     assert proven(type(value), value) is None
