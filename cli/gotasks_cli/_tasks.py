@@ -170,6 +170,29 @@ def show(
 
 
 @tasks.command()
+def explain(
+    task_id: TaskArgument,
+    *,
+    app: AppOption = None,
+    store: StoreOption = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say why a task is not running, or where it runs."""
+    found = with_manager(Target(app, store), lambda manager: manager.explain(task_id))
+    record = {
+        "id": found.task.id,
+        "queue": found.task.queue,
+        "type": found.task.type,
+        "status": found.task.status,
+        "reason": found.reason,
+        "because": found.sentence,
+        "until": found.until,
+        "by": found.by,
+    }
+    print_record(record, output)
+
+
+@tasks.command()
 def retry(
     task_id: TaskArgument,
     *,

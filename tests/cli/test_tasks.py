@@ -136,7 +136,20 @@ def test_a_task_is_deleted_when_somebody_says_so(gotasks: Terminal) -> None:
     assert gotasks("task", "show", task_id).code == 4
 
 
-@pytest.mark.parametrize("command", ["show", "retry", "cancel"])
+def test_explain_says_why_a_task_is_not_running(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    assert "no manager says that it is there" in gotasks("task", "explain", task_id).out
+    gotasks("queue", "pause", "emails", "--by", "ann")
+    ended = gotasks("task", "explain", task_id, "-o", "json")
+    told = {name: ended.json[name] for name in ("id", "status", "reason", "by", "until")}
+    assert (ended.code, told) == (
+        0,
+        {"id": task_id, "status": "pending", "reason": "queue_paused", "by": "ann", "until": None},
+    )
+    assert ended.json["because"].startswith("queue 'emails' was paused by ann at ")
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "retry", "cancel"])
 @pytest.mark.parametrize("task_id", [NOWHERE, "x", '{"$ne": 1}'])
 def test_an_unknown_id_is_not_found(gotasks: Terminal, command: str, task_id: str) -> None:
     ended = gotasks("task", command, task_id)
