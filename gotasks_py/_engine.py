@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import count
 from typing import Final
 
 import anyio
@@ -14,26 +13,23 @@ import anyio
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._checkup import Checkup
 from gotasks_py._config import EngineConfig
+from gotasks_py._crew import Crew
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._janitor import Duty, Janitor, Loop
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
 from gotasks_py._meter import new_id
 from gotasks_py._orders import Orders
-from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
-from gotasks_py._pool import Pool, running_for
+from gotasks_py._pool import running_for
 from gotasks_py._presence import Presence
 from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._reporting import Books
-from gotasks_py._rotation import LaneRotation
 from gotasks_py._running import RunningTasks, StopReason
-from gotasks_py._scheduling import Source
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
 from gotasks_py._wakeup import Hub, hub_of
-from gotasks_py._worker import Worker
 from gotasks_py.controls import NodeOrder
 from gotasks_py.errors import StoreError
 from gotasks_py.event_loops import spawn_detached
@@ -83,18 +79,9 @@ class Engine:
             if config.mode is None
             else BulkRecorder(self._settler, self._running, store.clock, config.mode)
         )
-        self._pools = list(self._made_pools())
-        self._checkup = Checkup(
-            clock=store.clock,
-            patience=max(config.poll * _SILENT_POLLS, config.lease),
-            pools=self._pools,
-            running=self._running,
-            heartbeat=self._heartbeat,
-            supervisor=self._supervisor,
-        )
-        self._orders = Orders(store, self.id, self._running, self.obey)
-        self._listener = ManagerListener(self._pools, self._running, self._queues, self._orders)
-        self._hub: Hub | None = None
+        # An attempt that ran over its time leaves its thread behind; what limits the
+        # number of handlers is the workers, so threads must not run out.
+        threads = anyio.CapacityLimiter(float("inf"))
         self._runner = AttemptRunner(
             store=store,
             settler=self._settler,
@@ -102,16 +89,35 @@ class Engine:
             middleware=config.middleware,
             defaults=defaults,
             result_limit=config.result_limit,
-            # An attempt that ran over its time leaves its thread behind; what limits the
-            # number of handlers is the workers, so threads must not run out.
-            threads=anyio.CapacityLimiter(float("inf")),
+            threads=threads,
             lease_changed=self._heartbeat.changed,
             meter=books.meter,
             bulk=self._recorder,
         )
-        self._pipelines = list(self._made_pipelines())
-        self._numbers = count(1)
-        self._workers: anyio.abc.TaskGroup | None = None
+        self._crew = Crew(
+            id=self.id,
+            store=store,
+            config=config,
+            queues=queues,
+            registry=registry,
+            runner=self._runner,
+            running=self._running,
+            supervisor=self._supervisor,
+            work_began=self._heartbeat.changed,
+        )
+        self._checkup = Checkup(
+            clock=store.clock,
+            patience=max(config.poll * _SILENT_POLLS, config.lease),
+            pools=self._crew.pools,
+            running=self._running,
+            heartbeat=self._heartbeat,
+            supervisor=self._supervisor,
+        )
+        self._orders = Orders(store, self.id, self._running, self.obey)
+        self._listener = ManagerListener(
+            self._crew.pools, self._running, self._queues, self._orders
+        )
+        self._hub: Hub | None = None
         self._is_quiet = False
         for queue in queues.declared:
             self.queue_changed(queue)
@@ -174,14 +180,7 @@ class Engine:
 
     def queue_changed(self, queue: str) -> None:
         """Go on with what holds for a queue now."""
-        state = self._queues.state(queue)
-        workers = state.policy.workers or 0
-        for pool in self._pools:
-            if self._has_own_workers(queue) and pool.sources[0].queue.name == queue:
-                self._grow(pool, workers)
-            pool.control(state.policy, is_held=state.is_paused or self._is_quiet)
-        for pipeline in self._pipelines:
-            pipeline.hold()
+        self._crew.follow(queue, is_quiet=self._is_quiet)
 
     def health(self) -> Health:
         """Tell how the run is doing."""
@@ -191,10 +190,7 @@ class Engine:
 
     def _stop_claiming(self) -> None:
         self._stopping.set()
-        for pool in self._pools:
-            pool.stop()
-        for pipeline in self._pipelines:
-            pipeline.stop()
+        self._crew.stop()
 
     async def _run(self) -> None:
         try:
@@ -203,10 +199,8 @@ class Engine:
                 async with anyio.create_task_group() as background:
                     self._start_background(background)
                     async with anyio.create_task_group() as workers:
-                        self._workers = workers
                         workers.start_soon(self._interrupt_when_cancelled)
-                        for name, loop in self._working_loops():
-                            workers.start_soon(self._supervisor.run, name, loop)
+                        self._crew.start(workers)
                         self._started.set()
                     if self._recorder is not None:
                         await self._recorder.drain()
@@ -229,7 +223,7 @@ class Engine:
 
     def _background_loops(self) -> Mapping[str, Loop]:
         loops: dict[str, Loop] = {
-            f"ticker.{number}": pool.tick for number, pool in enumerate(self._pools)
+            f"ticker.{number}": pool.tick for number, pool in enumerate(self._crew.pools)
         }
         self._queues.set_told(value=False)  # whatever a run before this one was told
         loops["queues"] = self._queues.run
@@ -237,15 +231,15 @@ class Engine:
         self._hub = hub_of(self._store)
         if self._hub is not None:
             attend = listen if self._config.mode is None else listen_while_idle
-            loops["listener"] = partial(attend, self._hub, self._listener, self._pools)
-        for number, pool in enumerate(self._pools):
+            loops["listener"] = partial(attend, self._hub, self._listener, self._crew.pools)
+        for number, pool in enumerate(self._crew.pools):
             surveyor = Surveyor(self._store, pool, self._config.poll)
             loops[f"surveyor.{number}"] = surveyor.run
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:
             loops["recorder"] = self._recorder.run
-        for pipeline in self._pipelines:
+        for pipeline in self._crew.pipelines:
             loops[f"{pipeline.owner}.clearer"] = pipeline.keep_clear
         return loops | Janitor(tuple(self._duties()), self._store.clock).loops()
 
@@ -256,7 +250,7 @@ class Engine:
                 id=self.id,
                 reporter=reporter,
                 running=self._running,
-                capacity=sum(pool.size for pool in self._pools),
+                capacity=lambda: self._crew.capacity,
                 types={name: self._registry.types(name) for name in self._queues.declared},
                 clock=self._store.clock,
             )
@@ -312,95 +306,10 @@ class Engine:
     async def _return_unanswered(self) -> None:
         """Hand back what claims took whose answers were lost: no task waits out its lease."""
         with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
-            for pool in self._pools:
+            for pool in self._crew.pools:
                 try:
                     while claimed := await pool.recovered():
                         running = running_for(claimed, self._config.lease)
                         await self._settler.let_go(running, running.handed_back())
                 except StoreError as error:
                     logger.warning("cannot look for claims without an answer: %s", error)
-
-    def _made_pools(self) -> Iterator[Pool]:
-        served = [
-            Source(self._queues.state(name).policy, types, self._rotation(name))
-            for name in self._queues.declared
-            if self._config.serves(name) and (types := self._registry.types(name))
-        ]
-        shared = [each for each in served if not self._has_own_workers(each.queue.name)]
-        if shared:
-            yield self._pool(shared, self._config.workers)
-        for source in served:
-            if source not in shared:
-                yield self._pool([source], source.queue.workers or 1)
-
-    def _has_own_workers(self, queue: str) -> bool:
-        return self._queues.declared[queue].workers is not None
-
-    def _rotation(self, queue: str) -> LaneRotation:
-        return LaneRotation(lambda: self._queues.lanes(queue).most)
-
-    def _pool(self, sources: Sequence[Source], size: int) -> Pool:
-        config = self._config
-        return Pool(
-            self._store,
-            sources,
-            size=size,
-            order=config.order,
-            lease=config.lease + (config.mode.queue_lease if config.mode else timedelta(0)),
-            poll=config.poll,
-            meter=self._books.meter,
-        )
-
-    def _working_loops(self) -> Iterator[tuple[str, Loop]]:
-        for pipeline in self._pipelines:
-            for number in range(1, CLAIMS_AT_ONCE + 1):
-                yield f"{pipeline.owner}.fetcher.{number}", pipeline.fetch
-        for pool in self._pools:
-            yield from self._slots(pool, pool.size)
-
-    def _slots(self, pool: Pool, number: int) -> Iterator[tuple[str, Loop]]:
-        """Make more loops that each run one task after the other."""
-        if self._config.mode is not None:
-            (pipeline,) = (each for each in self._pipelines if each.pool is pool)
-            for _ in range(number):
-                yield f"{pipeline.owner}.{next(self._numbers)}", pipeline.work
-            return
-        for _ in range(number):
-            worker = Worker(
-                owner=f"{self.id}.{next(self._numbers)}",
-                pool=pool,
-                runner=self._runner,
-                running=self._running,
-                registry=self._registry,
-                lease=self._config.lease,
-                work_began=self._heartbeat.changed,
-            )
-            yield worker.owner, worker.run
-
-    def _grow(self, pool: Pool, size: int) -> None:
-        """Let a pool have so many workers, if it has fewer."""
-        added = size - pool.size
-        if added <= 0 or self._workers is None or self._stopping.is_set():
-            return
-        pool.size = size
-        for pipeline in self._pipelines:
-            if pipeline.pool is pool:
-                pipeline.grow(added)
-        for name, loop in self._slots(pool, added):
-            self._workers.start_soon(self._supervisor.run, name, loop)
-
-    def _made_pipelines(self) -> Iterator[Pipeline]:
-        mode = self._config.mode
-        if mode is None:
-            return
-        for number, pool in enumerate(self._pools, 1):
-            yield Pipeline(
-                owner=f"{self.id}.{number}",
-                pool=pool,
-                mode=mode,
-                runner=self._runner,
-                running=self._running,
-                registry=self._registry,
-                lease=self._config.lease,
-                work_began=self._heartbeat.changed,
-            )

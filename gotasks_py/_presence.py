@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -32,7 +32,7 @@ class Presence:
     id: str
     reporter: Reporter
     running: RunningTasks
-    capacity: int
+    capacity: Callable[[], int]
     types: Mapping[str, Sequence[str]]
     clock: Clock
     started_at: datetime = field(init=False)
@@ -72,7 +72,7 @@ class Presence:
             version=_VERSION,
             queues=tuple(self.types),
             types=self.types,
-            capacity=self.capacity,
+            capacity=self.capacity(),
             running=len(self.running.by_token),
             loop_lag=loop_lag,
             rss_bytes=_rss_bytes(),

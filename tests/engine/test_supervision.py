@@ -156,7 +156,7 @@ async def test_a_manager_that_fails_as_a_whole_ends_run_with_its_error(
     def broken(*arguments: object) -> object:
         raise BUG
 
-    monkeypatch.setattr("gotasks_py._engine.Engine._working_loops", broken)
+    monkeypatch.setattr("gotasks_py._crew.Crew.loops", broken)
     with pytest.raises((RuntimeError, ExceptionGroup)) as raised:
         await manager.run()
     assert "a bug in the store" in repr(raised.value)
