@@ -23,6 +23,7 @@ from pymongo.errors import DuplicateKeyError
 
 from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
+from gotasks_mongostore._cancellation import cancelled_once
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._control import Control
@@ -69,6 +70,7 @@ from gotasks_py.task import LeaseRef, Task, TaskId
 _PROJECT_ID: Final = {"_id": 1}
 
 
+@cancelled_once
 class MongoStore(Control, Inspection):
     """Keeps tasks in a MongoDB collection, one document each.
 

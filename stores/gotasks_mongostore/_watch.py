@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -13,6 +12,7 @@ import anyio
 import pymongo
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 
+from gotasks_mongostore._cancellation import Once
 from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._failures import translated
 from gotasks_py.errors import StoreError
@@ -80,7 +80,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
         start: dict[str, Any]
         if position is None:
             # A stream that Motor opens only when it is first read begins here all the same.
-            hello = await here.database.command("hello")
+            hello = await Once(here.database.command("hello"))
             start = {"start_at_operation_time": hello.get("operationTime")}
         else:
             start = {"resume_after": position}
@@ -90,7 +90,9 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
             **start,
         )
         # Motor's is no awaitable, but its calls are alike.
-        stream: AsyncChangeStream[Any] = await opening if inspect.isawaitable(opening) else opening
+        stream: AsyncChangeStream[Any] = (
+            await Once(opening) if inspect.isawaitable(opening) else opening
+        )
     feed = _MongoFeed(here, stream, is_new=position is None)
     broke: StoreError | None = None
     async with anyio.create_task_group() as group:
@@ -104,7 +106,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
             # there is a change or it has been quiet for its time: nobody should wait for that,
             # least of all who opens the next feed after this one.
             with suppress(Exception), _hurried():
-                await stream.close()
+                await Once(stream.close())
             group.cancel_scope.cancel()
     if broke is not None:
         raise broke
@@ -114,23 +116,6 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
 def _hurried() -> Generator[None]:
     with anyio.move_on_after(_CLOSING_SECONDS, shield=True), pymongo.timeout(_CLOSING_SECONDS):
         yield
-
-
-async def _cancelled_once(operation: Awaitable[T]) -> T:
-    """Wait for an operation of the driver, and pass a cancellation on to it only once.
-
-    anyio cancels again and again until its scope is left. A driver that waits for a server has
-    to take its lock back first when it is cancelled; cancelled again meanwhile, it never lets
-    go of it, and every other operation of the client hangs (seen with PyMongo 4.20).
-    """
-    task = asyncio.ensure_future(operation)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([task])
-        raise
 
 
 def _unhurried() -> AbstractContextManager[object]:
@@ -175,7 +160,7 @@ class _MongoFeed:
             with translated("follow changes"):
                 while True:
                     with _unhurried():
-                        change = await _cancelled_once(self._stream.try_next())
+                        change = await Once(self._stream.try_next())
                     if change is not None:
                         self._changes.append(change)
                     elif not self._stream.alive:
@@ -204,7 +189,7 @@ class _MongoFeed:
         with translated("look up tasks that have come back"), _unhurried():
             cursor = self._here.tasks.find({"_id": {"$in": list(ids)}}, shown, hint="_id_")
             # A hand can have made ids that cannot be hashed.
-            return {repr(found["_id"]): found for found in await cursor.to_list(None)}
+            return {repr(found["_id"]): found for found in await Once(cursor.to_list(None))}
 
     def _events_of(
         self, change: Mapping[str, Any], places: Mapping[str, Mapping[str, object]]

@@ -1,0 +1,105 @@
+"""Cancelling the driver's operations once.
+
+anyio cancels again and again until its scope is left. On Python 3.11 ``asyncio.wait_for`` bears
+one cancellation: at the second it leaves behind what it waited for. PyMongo waits that way for
+a server, under the lock of its topology; what is left behind takes the lock and never lets go
+of it, and every further operation of the client hangs (seen with PyMongo 4.20). Since 3.12
+``asyncio.wait_for`` starts no task of its own, and there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+_IS_NEEDED: Final = sys.version_info < (3, 12)
+# Far longer than a lock takes to be passed on. ``wait_for`` can also miss a cancellation, when
+# what it waits for comes at that moment; then the next one has to be heard.
+_UNWINDING_SECONDS: Final = 0.5
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+def cancelled_once(store: C) -> C:
+    """Let all public operations of a class be cancelled as :class:`Once` is."""
+    if not _IS_NEEDED:
+        return store
+    for name, operation in inspect.getmembers(store, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        if inspect.iscoroutinefunction(operation):
+            setattr(store, name, _operation(operation))
+        elif inspect.isasyncgenfunction(operation):
+            setattr(store, name, _iteration(operation))
+    return store
+
+
+@dataclass(frozen=True, slots=True)
+class Once(Generic[T]):
+    """An operation that hears of a cancellation, and of a further one only if it goes on."""
+
+    operation: Awaitable[T]
+
+    def __await__(self) -> Generator[Any, None, T]:
+        steps = self.operation.__await__()
+        try:
+            waits_for = next(steps)
+            while True:
+                try:
+                    yield waits_for
+                except asyncio.CancelledError as cancellation:
+                    waits_for = steps.throw(cancellation)
+                    deadline = asyncio.get_running_loop().time() + _UNWINDING_SECONDS
+                    while (yield from _came(waits_for, deadline)):
+                        waits_for = next(steps)
+                except BaseException as error:  # noqa: BLE001  - as it would be without this class
+                    waits_for = steps.throw(error)
+                else:
+                    waits_for = next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _came(waits_for: asyncio.Future[object] | None, deadline: float) -> Generator[Any, None, bool]:
+    """Wait as a coroutine asked its event loop to, whatever is cancelled meanwhile."""
+    time = asyncio.get_running_loop().time
+    if waits_for is None:
+        with suppress(asyncio.CancelledError):
+            yield
+        return time() < deadline
+    while not waits_for.done() and (left := deadline - time()) > 0:
+        with suppress(asyncio.CancelledError):
+            yield from asyncio.wait([waits_for], timeout=left).__await__()
+    return waits_for.done()
+
+
+def _operation(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaitable[T]]:
+    @wraps(method)
+    async def once(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await Once(method(*args, **kwargs))
+
+    return once
+
+
+def _iteration(method: Callable[P, AsyncIterator[T]]) -> Callable[P, AsyncIterator[T]]:
+    @wraps(method)
+    async def once(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        steps = method(*args, **kwargs)
+        try:
+            while True:
+                yield await Once(anext(steps))
+        except StopAsyncIteration:
+            return
+        finally:
+            await Once(steps.aclose())  # type: ignore[attr-defined]  # an async generator's
+
+    return once
