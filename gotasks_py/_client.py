@@ -46,6 +46,7 @@ class Client(Oversight, Steering):
         self._store = store
         self._books = books
         self._queues = queues
+        self._registry = registry
         self._recorded = RecordedQueues(store, queues, self._queue_changed)
         self._producer = Producer(
             store=store,
@@ -67,6 +68,16 @@ class Client(Oversight, Steering):
     def store(self) -> Store:
         """The store that this manager works on."""
         return self._store
+
+    @property
+    def queues(self) -> Mapping[str, QueuePolicy]:
+        """The queues that are declared here, by name."""
+        return self._queues
+
+    @property
+    def task_types(self) -> Sequence[TaskType[Any, Any]]:
+        """The types that this manager has handlers for, by queue and name."""
+        return self._registry.task_types()
 
     @property
     def event_loop(self) -> EventLoopToken | None:

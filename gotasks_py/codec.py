@@ -107,6 +107,21 @@ class Codec(Generic[T]):
             except PayloadError:
                 raise problem from None
 
+    def parse(self, value: object) -> T:
+        """Return the value that plain data, such as read from JSON, stands for.
+
+        Raises:
+            PayloadError: the data does not fit the type.
+        """
+        return self._read(value)
+
+    def json_schema(self) -> dict[str, Any] | None:
+        """Describe the data that :meth:`parse` takes; ``None``: JSON cannot describe it."""
+        try:
+            return self._adapter.json_schema(by_alias=True, mode="validation")
+        except PydanticUserError:
+            return None
+
     def _build_adapter(self) -> TypeAdapter[T]:
         try:
             # A cast, because an annotation need not be a class.
@@ -279,13 +294,14 @@ def _change(lost: Difference) -> str:
 
 def _misfit(error: ValidationError, name: str) -> PayloadError:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    (path, message), *others = [
+    found = [
         (_dotted(problem["loc"]), _cut(problem["msg"])) for problem in problems[:_MAX_PROBLEMS]
     ]
+    (path, message), *others = found
     listed = [message, *(f"{where}: {problem}" for where, problem in others)]
     if len(problems) > _MAX_PROBLEMS:
         listed.append(f"and {len(problems) - _MAX_PROBLEMS} more")
-    return PayloadError(f"{'; '.join(listed)} (expected {name})", path=path)
+    return PayloadError(f"{'; '.join(listed)} (expected {name})", path=path, problems=found)
 
 
 def _broken(stage: str, name: str, error: Exception) -> PayloadError:

@@ -88,11 +88,15 @@ class PayloadError(GotasksError, ValueError):
     """A payload or result does not fit its type or cannot be stored.
 
     ``path`` is the dotted path of the field at fault, empty for the whole value.
+    ``problems`` has the path and the message of each field, where several are at fault.
     """
 
-    def __init__(self, message: str, *, path: str = "") -> None:
+    def __init__(
+        self, message: str, *, path: str = "", problems: Sequence[tuple[str, str]] = ()
+    ) -> None:
         super().__init__(f"{path}: {message}" if path else message)
         self.path = path
+        self.problems: Sequence[tuple[str, str]] = tuple(problems) or ((path, message),)
 
 
 class PayloadTooLargeError(PayloadError):

@@ -183,6 +183,10 @@ class Registry:
         """Tell the handler of a type."""
         return self._handlers.get((queue, name))
 
+    def task_types(self) -> tuple[TaskType[Any, Any], ...]:
+        """Tell all types that have a handler, by queue and name."""
+        return tuple(self._handlers[key].task_type for key in sorted(self._handlers))
+
     def types(self, queue: str) -> tuple[str, ...]:
         """Tell the types of a queue that have a handler, in a fixed order."""
         return tuple(sorted(name for served, name in self._handlers if served == queue))

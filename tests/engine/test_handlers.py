@@ -625,3 +625,20 @@ async def test_a_store_without_transactions_says_so(store: FaultyStore) -> None:
         task = await settled(store, (await manager.enqueue("q", "work")).id)
     assert [error.kind for error in task.errors] == ["ConfigurationError"]
     assert "no transactions" in task.errors[0].message
+
+
+async def test_a_manager_tells_its_queues_and_the_types_that_it_handles(store: FaultyStore) -> None:
+    manager = a_manager(store)
+    later = TaskType("q", "z", Email, Receipt)
+
+    @manager.handler(later)
+    async def _(payload: Email) -> Receipt:
+        return Receipt(number=len(payload.to))
+
+    @manager.handler("q", "a")
+    def _(payload: Point) -> int:
+        return payload.x
+
+    assert list(manager.queues) == ["q"]
+    assert [each.name for each in manager.task_types] == ["a", "z"]
+    assert manager.task_types[1] is later

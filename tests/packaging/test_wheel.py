@@ -14,7 +14,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"gotasks_py", "gotasks_memstore", "gotasks_mongostore", "gotasks_cli"}
+PACKAGES = {
+    "gotasks_py",
+    "gotasks_memstore",
+    "gotasks_mongostore",
+    "gotasks_dashboard",
+    "gotasks_cli",
+}
 PROBE = """
 import importlib, json, sys
 files = {name: importlib.import_module(name).__file__ for name in sys.argv[1:]}
@@ -77,6 +83,7 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     folders = [
         ROOT / "gotasks_py",
         ROOT / "cli/gotasks_cli",
+        ROOT / "dashboard/gotasks_dashboard",
         ROOT / "stores/gotasks_memstore",
         ROOT / "stores/gotasks_mongostore",
     ]

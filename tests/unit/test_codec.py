@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    InstanceOf,
     Json,
     PlainSerializer,
     RootModel,
@@ -439,3 +440,33 @@ def test_an_unregistered_value_is_stored_by_its_own_class(value: object) -> None
     codec = codec_for_value(value)
 
     assert value == codec.decode(codec.encode(value, limit=LIMIT))
+
+
+def test_plain_data_is_parsed_as_the_payload_that_it_stands_for() -> None:
+    class Meeting(BaseModel):
+        at: datetime
+        people: tuple[str, ...]
+
+    data = {"at": "2026-01-31T12:00:00Z", "people": ["ann"]}
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert codec_for(Meeting).parse(data) == Meeting(at=at, people=("ann",))
+    assert codec_for(int).parse(5) == 5
+    assert codec_for(dict[str, int]).parse({"value": 5}) == {"value": 5}
+
+
+def test_each_field_at_fault_is_named() -> None:
+    class Point(BaseModel):
+        x: int
+        y: int
+
+    with pytest.raises(PayloadError) as caught:
+        codec_for(Point).parse({"x": "far"})
+    assert [path for path, _ in caught.value.problems] == ["x", "y"]
+    assert caught.value.problems[1][1] == "Field required"
+    assert PayloadError("wrong", path="a.b").problems == (("a.b", "wrong"),)
+
+
+def test_a_codec_describes_its_data_as_json_if_it_can() -> None:
+    schema = codec_for(Annotated[int, Field(ge=3)]).json_schema()
+    assert schema == {"type": "integer", "minimum": 3}
+    assert codec_for(InstanceOf[Opaque]).json_schema() is None

@@ -10,7 +10,13 @@ import pytest
 
 import gotasks_py
 
-PACKAGES = ["gotasks_py", "gotasks_cli", "gotasks_memstore", "gotasks_mongostore"]
+PACKAGES = [
+    "gotasks_py",
+    "gotasks_cli",
+    "gotasks_dashboard",
+    "gotasks_memstore",
+    "gotasks_mongostore",
+]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,0 +1,45 @@
+"""Answers that many share: each question is asked once, however many wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+_MOST_KEPT: Final = 500
+
+
+@dataclass(slots=True)
+class _Entry:
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    value: Any = None
+    good_until: float = float("-inf")
+
+
+class SharedAnswers:
+    """Keeps answers for a while. Time is that of ``monotonic``, in seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._entries: dict[Hashable, _Entry] = {}
+
+    async def get(self, key: Hashable, seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
+        """Tell an answer that is no older than ``seconds``; errors are not kept."""
+        entry = self._entries.pop(key, None) or _Entry()
+        self._entries[key] = entry
+        if len(self._entries) > _MOST_KEPT:
+            del self._entries[next(iter(self._entries))]
+        async with entry.turn:
+            if self._monotonic() >= entry.good_until:
+                entry.value = await ask()
+                entry.good_until = self._monotonic() + seconds
+            answer: T = entry.value
+            return answer
+
+    def forget(self) -> None:
+        """Ask everything anew: something was changed from here."""
+        self._entries.clear()

@@ -1,0 +1,233 @@
+"""How all queues are doing, and who works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Final
+
+from typing_extensions import TypedDict
+
+from gotasks_dashboard._desk import Desk
+from gotasks_dashboard._rates import MINUTE, STEPS, RatesView, SparkView, rates_of, spark_of
+from gotasks_dashboard._values import Tagged, moment, seconds, tagged
+from gotasks_dashboard._views import CountView, count_view, total_of
+from gotasks_py import Count, Metrics, Node, Pause, QueueOverview, QueuePolicy, Status
+from gotasks_py import backoff as backoffs
+from gotasks_py.controls import QueueChanges
+
+GAUGES_DUTY: Final = "gauges"
+
+
+class PauseView(TypedDict):
+    """Since when a queue is paused, and by whom."""
+
+    at: str
+    until: str | None
+    by: str | None
+
+
+class PolicyView(TypedDict):
+    """The policy that holds for a queue."""
+
+    ttl_seconds: float | None
+    max_attempts: int | None
+    timeout_seconds: float | None
+    backoff: Tagged
+    weight: int
+    workers: int | None
+    lanes: int
+
+
+class QueueView(TypedDict):
+    """How one queue is doing."""
+
+    name: str
+    counts: Mapping[str, CountView]
+    backlog: CountView
+    scheduled: CountView
+    oldest_due_seconds: float | None
+    capacity: int
+    pause: PauseView | None
+    rates: RatesView
+    spark: SparkView
+    nodes: int
+    policy: PolicyView
+    changed: Sequence[str]
+
+
+class TotalsView(TypedDict):
+    """All queues together."""
+
+    pending: CountView
+    running: CountView
+    done: CountView
+    dead: CountView
+    cancelled: CountView
+    backlog: CountView
+    scheduled: CountView
+    capacity: int
+    rates: RatesView
+
+
+class NodesView(TypedDict):
+    """All managers together."""
+
+    count: int
+    capacity: int
+    running: int
+    max_loop_lag_seconds: float
+    versions: Sequence[str]
+
+
+class StreamView(TypedDict):
+    """Whether the dashboard is told of changes as they happen."""
+
+    state: str
+    detail: str
+
+
+class JanitorView(TypedDict):
+    """Which manager looks at all queues for everybody."""
+
+    leader: str | None
+    until: str | None
+    state: str
+
+
+class HealthView(TypedDict):
+    """Whether what is shown is as it should be."""
+
+    stream: StreamView
+    janitor: JanitorView
+    is_fresh: bool
+
+
+class OverviewView(TypedDict):
+    """How everything is doing."""
+
+    at: str
+    queues: Sequence[QueueView]
+    totals: TotalsView
+    nodes: NodesView
+    health: HealthView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What was read for one overview."""
+
+    now: datetime
+    queues: Sequence[QueueOverview]
+    recorded: Mapping[str, Mapping[str, object]]
+    metrics: Metrics | None
+    nodes: Sequence[Node]
+
+
+async def overview_of(desk: Desk) -> OverviewView:
+    """Tell how everything is doing, as of the last second."""
+    return await desk.shared("overview", lambda: _overview(desk))
+
+
+async def _overview(desk: Desk) -> OverviewView:
+    metering = desk.metering
+    seen = _Seen(
+        queues=await desk.inspected.overview(),
+        recorded=await desk.store.queues(),
+        metrics=await metering.metrics(since=STEPS * MINUTE) if metering else None,
+        nodes=await metering.nodes() if metering else (),
+        now=desk.store.clock.now(),
+    )
+    leader = await metering.leader(GAUGES_DUTY) if metering else None
+    return {
+        "at": moment(seen.now) or "",
+        "queues": [_queue_view(each, seen) for each in seen.queues],
+        "totals": _totals(seen),
+        "nodes": {
+            "count": len(seen.nodes),
+            "capacity": sum(each.capacity for each in seen.nodes),
+            "running": sum(each.running for each in seen.nodes),
+            "max_loop_lag_seconds": max(
+                (each.loop_lag.total_seconds() for each in seen.nodes), default=0.0
+            ),
+            "versions": sorted({each.version for each in seen.nodes if each.version}),
+        },
+        "health": {
+            "stream": {"state": "idle", "detail": "nobody is listening"},
+            "janitor": {
+                "leader": leader.node if leader else None,
+                "until": moment(leader.until) if leader else None,
+                "state": "ok" if leader else "none",
+            },
+            "is_fresh": True,
+        },
+    }
+
+
+def _queue_view(queue: QueueOverview, seen: _Seen) -> QueueView:
+    serving = [node for node in seen.nodes if queue.name in node.queues]
+    changes = QueueChanges.from_document(seen.recorded.get(queue.name, {}))
+    return {
+        "name": queue.name,
+        "counts": {status.value: count_view(queue.counts[status]) for status in Status},
+        "backlog": count_view(_backlog(queue)),
+        "scheduled": count_view(queue.scheduled),
+        "oldest_due_seconds": seconds(queue.oldest_due_age),
+        "capacity": sum(_capacity(node, queue.policy) for node in serving),
+        "pause": _pause_view(queue.pause),
+        "rates": rates_of(seen.metrics, seen.now, queue.name),
+        "spark": spark_of(seen.metrics, seen.now, queue.name),
+        "nodes": len(serving),
+        "policy": policy_view(queue.policy),
+        "changed": [
+            each.name for each in fields(changes) if getattr(changes, each.name) is not None
+        ],
+    }
+
+
+def _totals(seen: _Seen) -> TotalsView:
+    counts = {status: total_of(each.counts[status] for each in seen.queues) for status in Status}
+    return {
+        "pending": counts[Status.PENDING],
+        "running": counts[Status.RUNNING],
+        "done": counts[Status.DONE],
+        "dead": counts[Status.DEAD],
+        "cancelled": counts[Status.CANCELLED],
+        "backlog": total_of(map(_backlog, seen.queues)),
+        "scheduled": total_of(each.scheduled for each in seen.queues),
+        "capacity": sum(each.capacity for each in seen.nodes),
+        "rates": rates_of(seen.metrics, seen.now),
+    }
+
+
+def _backlog(queue: QueueOverview) -> Count:
+    """Tell how many are due: pending, and not scheduled for later."""
+    pending, scheduled = queue.counts[Status.PENDING], queue.scheduled
+    if not scheduled.is_exact:
+        return Count(0, is_exact=False)
+    return Count(max(0, pending.value - scheduled.value), pending.is_exact)
+
+
+def _capacity(node: Node, policy: QueuePolicy) -> int:
+    return node.capacity if policy.workers is None else min(node.capacity, policy.workers)
+
+
+def _pause_view(pause: Pause | None) -> PauseView | None:
+    if pause is None:
+        return None
+    return {"at": moment(pause.at) or "", "until": moment(pause.until), "by": pause.by}
+
+
+def policy_view(policy: QueuePolicy) -> PolicyView:
+    """Show the policy of a queue."""
+    backoff = policy.backoff
+    return {
+        "ttl_seconds": seconds(policy.ttl),
+        "max_attempts": policy.max_attempts,
+        "timeout_seconds": seconds(policy.timeout),
+        "backoff": None if backoff is None else tagged(backoffs.to_document(backoff)),
+        "weight": policy.weight,
+        "workers": policy.workers,
+        "lanes": policy.lanes,
+    }

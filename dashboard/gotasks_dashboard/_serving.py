@@ -1,0 +1,122 @@
+"""From a request to an endpoint's handler, and from its answer to a response."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gotasks_dashboard._desk import Desk
+from gotasks_dashboard._endpoints import Call, Endpoint, Model
+from gotasks_dashboard._pages import base_of
+from gotasks_dashboard._permissions import Access
+from gotasks_dashboard._problems import Problem, code_of, problem_of
+from gotasks_dashboard._security import check_mutation
+from gotasks_dashboard._values import dumped
+from gotasks_py import GotasksError
+
+logger = logging.getLogger("gotasks_dashboard")
+
+M = TypeVar("M", bound=Model)
+
+ACCESS: Final = "gotasks_dashboard.access"
+"""The key of a request's scope that holds what it may do."""
+
+NOT_KEPT: Final = {"Cache-Control": "no-store"}
+_LARGEST_BODY: Final = 12 * 1024 * 1024
+
+
+def server_of(endpoint: Endpoint, desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+    """Make the function that serves an endpoint."""
+
+    async def answered(request: Request) -> Response:
+        access: Access = request.scope[ACCESS]
+        if endpoint.method == "POST":
+            check_mutation(request)
+        access.demand(endpoint.permission)
+        call = Call(
+            access,
+            _read(endpoint.query, _query_of(request)),
+            _read(endpoint.body, await _body_of(request) if endpoint.method == "POST" else {}),
+            request.path_params,
+            base_of(request),
+        )
+        answer = await endpoint.handle(desk, call)
+        if isinstance(answer, Response):
+            return answer
+        return Response(dumped(answer), endpoint.status, NOT_KEPT, "application/json")
+
+    async def serve(request: Request) -> Response:
+        try:
+            return await answered(request)
+        except Exception as error:  # noqa: BLE001  - told apart, and logged if it is no refusal
+            return await refused(request, error)
+
+    return serve
+
+
+async def refused(_request: Request, error: Exception) -> Response:
+    """Answer with what went wrong."""
+    match error:
+        case Problem():
+            problem = error
+        case GotasksError():
+            problem = problem_of(error)
+        case HTTPException():
+            headers = error.headers
+            problem = Problem(
+                error.status_code, code_of(error.status_code), error.detail, headers=headers
+            )
+        case _:
+            logger.error("a request failed", exc_info=error)
+            problem = Problem(500, "internal", "something went wrong; the server's log has it")
+    response = problem.response()
+    response.headers.setdefault("Cache-Control", "no-store")
+    return response
+
+
+def _query_of(request: Request) -> Mapping[str, str]:
+    pairs = request.query_params.multi_items()
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Problem(400, "bad_request", "a parameter is given twice")
+    return found
+
+
+async def _body_of(request: Request) -> Mapping[str, Any]:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > _LARGEST_BODY:
+            detail = f"more than {_LARGEST_BODY} bytes were sent"
+            raise Problem(413, "payload_too_large", detail)
+    try:
+        body: object = json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "bad_request", f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise Problem(400, "bad_request", "the body is a JSON object, {} at least")
+    return body
+
+
+def _no_constant(name: str) -> object:
+    msg = f"{name} is none; a payload says it as {{'$float': '{name}'}}"
+    raise ValueError(msg)
+
+
+def _read(model: type[M], given: Mapping[str, Any]) -> M:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        listed = [
+            {"path": ".".join(map(str, each["loc"])), "message": each["msg"]}
+            for each in error.errors(include_url=False, include_context=False, include_input=False)
+        ]
+        said = "; ".join(f"{each['path']}: {each['message']}" for each in listed[:5])
+        raise Problem(400, "bad_request", said, errors=listed) from error
