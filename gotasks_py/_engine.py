@@ -19,7 +19,6 @@ from gotasks_py._janitor import Duty, Janitor, Loop
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
 from gotasks_py._meter import new_id
 from gotasks_py._orders import Orders
-from gotasks_py._pool import running_for
 from gotasks_py._presence import Presence
 from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
@@ -309,7 +308,7 @@ class Engine:
             for pool in self._crew.pools:
                 try:
                     while claimed := await pool.recovered():
-                        running = running_for(claimed, self._config.lease)
+                        running = claimed.running(self._config.lease)
                         await self._settler.let_go(running, running.handed_back())
                 except StoreError as error:
                     logger.warning("cannot look for claims without an answer: %s", error)

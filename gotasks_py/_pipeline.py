@@ -19,8 +19,9 @@ from anyio.lowlevel import checkpoint
 from gotasks_py import lifecycle
 from gotasks_py._appetite import Appetite
 from gotasks_py._attempt import AttemptRunner
+from gotasks_py._claims import Claimed
 from gotasks_py._isolation import Isolated
-from gotasks_py._pool import Claimed, Pool, running_for
+from gotasks_py._pool import Pool
 from gotasks_py._running import Running, RunningTasks
 from gotasks_py.handlers import Registry
 from gotasks_py.modes import PipelineMode
@@ -155,7 +156,7 @@ class Pipeline:
             self._idle.popleft().set()
 
     async def _attempt(self, claimed: Claimed, scope: anyio.CancelScope) -> None:
-        running = running_for(claimed, self.lease)
+        running = claimed.running(self.lease)
         if running.task.status is Status.PENDING and not await self._began(running):
             return
         # A renewal makes it this long in the store as well, shorter than the batch had it.
@@ -239,7 +240,7 @@ class Pipeline:
         """Give tasks back that were never started."""
         for each in unstarted:
             self.pool.ended(each)
-        claims = [running_for(each, self.lease) for each in unstarted]
+        claims = [each.running(self.lease) for each in unstarted]
         for status in (Status.PENDING, Status.RUNNING):
             returned = [each for each in claims if each.task.status is status]
             if returned:

@@ -13,22 +13,19 @@ import random
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import anyio
 
+from gotasks_py._claims import Claimed, LostClaims, Sent
 from gotasks_py._meter import Meter
-from gotasks_py._running import Running
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.feed import Claimable
-from gotasks_py.lifecycle import batch_token
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import ClaimRequest, Store
-from gotasks_py.task import LeaseRef, Task
 
 logger = logging.getLogger("gotasks_py.pool")
 
@@ -38,32 +35,6 @@ _SAFETY_POLL_SECONDS: Final = 30.0
 """How often an idle pool looks for work although it would be told of it."""
 # A timer that fires a hair before the server finds the task due would find nothing.
 _TIMER_SLACK_SECONDS: Final = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A task that was claimed; its lease ends at ``deadline``, on the local monotonic clock."""
-
-    task: Task
-    token: str
-    deadline: float
-    source: Source
-    lane: int
-
-    @property
-    def queue(self) -> QueuePolicy:
-        """What holds for its queue now."""
-        return self.source.queue
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A claim on its way, or one whose answer never came."""
-
-    request: ClaimRequest
-    limit: int | None
-    at: float
-    source: Source
 
 
 class Pool:
@@ -92,9 +63,8 @@ class Pool:
         self._rescheduled = anyio.Event()
         self._idled = anyio.Event()
         self.waits = 0
-        self._unanswered: list[_Sent] = []
-        self._recovered: deque[Claimed] = deque()
-        self._in_flight: set[_Sent] = set()
+        self._lost = LostClaims(store, meter)
+        self._in_flight: set[Sent] = set()
         self._failures = 0
         self._paused_until = -math.inf
         self._is_streaming = False
@@ -127,7 +97,7 @@ class Pool:
         started, and last attempts are only reserved.
         """
         try:
-            if (self._recovered or self._unanswered) and (recovered := await self.recovered()):
+            if self._lost and (recovered := await self.recovered()):
                 return (recovered,)
             for source in self._scheduler.turns():
                 claimed = await self._claim_from(source, owner, limit)
@@ -322,32 +292,31 @@ class Pool:
             lanes=lanes,
         )
         share = None if limit is None else self._share(source, limit)
-        sent = _Sent(request, share, self._store.clock.monotonic(), source)
+        sent = Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
         asked_for = share or 1
         source.in_hand += asked_for
         called = source.claim_begins()
         try:
             with source.lanes.claiming(lanes):
-                tasks = await self._send(sent)
+                taken = await sent.answer(self._store)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
             # The store may have carried it out. Cancelled: asyncio closes its event loop.
-            self._unanswered.append(sent)
+            self._lost.add(sent)
             raise
         finally:
             self._in_flight.discard(sent)
             source.in_hand -= asked_for
             source.claim_ended()
         self._succeeded()
-        source.answered(called=called, found=bool(tasks))
-        if not tasks:
+        source.answered(called=called, found=bool(taken))
+        if not taken:
             now = self._store.clock.monotonic()
             source.found_nothing(lanes, epoch, sent.at, now, self._jittered_poll())
             self._has_idled()
             return ()
-        self._meter.claimed(tasks)
+        self._meter.claimed([each.task for each in taken])
         self.wake_one()
-        taken = [_claimed(task, sent) for task in tasks]
         self.claimed_tasks += len(taken)
         source.in_hand += len(taken)
         for claimed in taken:
@@ -358,39 +327,16 @@ class Pool:
         room = max(1, source.limit - source.in_hand)
         return int(min(self._scheduler.share(limit), room))
 
-    async def _send(self, sent: _Sent) -> Sequence[Task]:
-        if sent.limit is not None:
-            return await self._store.claim_many(sent.request, sent.limit)
-        task = await self._store.claim(sent.request)
-        return () if task is None else (task,)
-
     async def recovered(self) -> Claimed | None:
         """Look whether a claim whose answer was lost had taken a task.
 
         Raises:
             StoreError: the store does not say; ask again.
         """
-        while self._unanswered and not self._recovered:
-            sent = self._unanswered.pop()  # so that no other worker looks for it as well
-            try:
-                tasks = await self._store.find_claimed(sent.request)
-            except BaseException:
-                self._unanswered.append(sent)
-                raise
-            self._meter.claimed(tasks)
-            # This does not prove that claims work again: reads may succeed where writes fail.
-            for task in tasks:
-                logger.info(
-                    "the answer to a claim was lost, found its task %s",
-                    task.id,
-                    extra={"task_id": str(task.id)},
-                )
-                self._recovered.append(_claimed(task, sent))
-                sent.source.in_hand += 1
-        if not self._recovered:
-            return None
-        self.wake_one()
-        return self._recovered.popleft()
+        claimed = await self._lost.recovered()
+        if claimed is not None:
+            self.wake_one()
+        return claimed
 
     def _failed(self, error: StoreError) -> None:
         now = self._store.clock.monotonic()
@@ -423,30 +369,3 @@ class Pool:
     def _jittered_poll(self) -> float:
         # Only ever longer: a poll is a promise of how seldom an idle manager asks.
         return self._pause_seconds * (1 + _POLL_JITTER * random.random())  # noqa: S311  - no secret
-
-
-def running_for(claimed: Claimed, lease: timedelta) -> Running:
-    """Begin the book-keeping of a claimed task, whose lease is renewed to ``lease``."""
-    task = claimed.task
-    # As it was asked for: a document that a hand has spoilt may not say it any more.
-    ref = LeaseRef(task.id, claimed.queue.name, claimed.lane, claimed.token)
-    return Running(task, ref, lease, claimed.deadline)
-
-
-def _claimed(task: Task, sent: _Sent) -> Claimed:
-    request = sent.request
-    # Named in the claim, or else a hand has spoilt the document.
-    lane = task.lane if task.lane in request.lanes else request.lanes[0]
-    token = _token_of(task, sent)
-    deadline = sent.at + request.lease.total_seconds()
-    return Claimed(task, token, deadline, sent.source, lane)
-
-
-def _token_of(task: Task, sent: _Sent) -> str:
-    token = sent.request.token
-    if sent.limit is None:
-        return token
-    # Of an id that a hand has made the server may say another text.
-    if task.lease is not None and task.lease.token.startswith(token):
-        return task.lease.token
-    return batch_token(token, task.id)

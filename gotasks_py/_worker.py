@@ -11,7 +11,8 @@ from anyio.lowlevel import checkpoint
 
 from gotasks_py import lifecycle
 from gotasks_py._attempt import AttemptRunner
-from gotasks_py._pool import Claimed, Pool, running_for
+from gotasks_py._claims import Claimed
+from gotasks_py._pool import Pool
 from gotasks_py._running import Running, RunningTasks
 from gotasks_py.handlers import Registry
 
@@ -45,7 +46,7 @@ class Worker:
         if not claims:
             return False
         (claimed,) = claims
-        running = running_for(claimed, self.lease)
+        running = claimed.running(self.lease)
         was_idle = not self.running.by_token
         self.running.by_token[claimed.token] = running
         if was_idle:
