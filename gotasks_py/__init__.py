@@ -56,6 +56,7 @@ from gotasks_py.nodes import Leadership, Node
 from gotasks_py.policy import QueuePolicy, TaskPolicy
 from gotasks_py.sketch import LatencySketch
 from gotasks_py.store import Session, Store
+from gotasks_py.sweeping import Sweeping, Swept
 from gotasks_py.sync import SyncManager, SyncTaskHandle
 from gotasks_py.task import AttemptError, Lease, Status, Task, TaskId
 
@@ -125,6 +126,8 @@ __all__ = [
     "StoreError",
     "StorePermissionError",
     "StoreUnavailableError",
+    "Sweeping",
+    "Swept",
     "SyncManager",
     "SyncTaskHandle",
     "Task",

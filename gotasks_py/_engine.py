@@ -28,6 +28,7 @@ from gotasks_py._running import RunningTasks, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
+from gotasks_py._sweeping import Sweeper
 from gotasks_py._wakeup import Hub, hub_of
 from gotasks_py.controls import NodeOrder
 from gotasks_py.errors import StoreError
@@ -37,6 +38,7 @@ from gotasks_py.health import Health
 from gotasks_py.hooks import HookCaller
 from gotasks_py.policy import Defaults
 from gotasks_py.store import Store
+from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import TaskId
 
 logger = logging.getLogger("gotasks_py.manager")
@@ -210,6 +212,7 @@ class Engine:
         finally:
             await self._write_gathered()
             await self._return_unanswered()
+            await self._orders.forget()
             if self._presence is not None:
                 await self._presence.leave()
             self._started.set()
@@ -261,6 +264,10 @@ class Engine:
         if config is not None:
             reaper = Reaper(self._store, self._hooks, self._books.meter, config.reap_batch)
             yield Duty(name="reap", interval=config.reap_interval, do=reaper.reap)
+        if config is not None and isinstance(self._store, Sweeping):
+            sweeper = Sweeper(self._store, self._books.meter, config.reap_batch, self.nudge)
+            yield Duty(name="rescue", interval=config.rescue_interval, do=sweeper.rescue)
+            yield Duty(name="sweep", interval=config.sweep_interval, do=sweeper.sweep)
 
     async def _interrupt_when_cancelled(self) -> None:
         """Hand tasks back when the event loop itself is being closed down."""

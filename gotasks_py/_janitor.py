@@ -36,15 +36,24 @@ class JanitorConfig:
     """How often the janitor works.
 
     ``reap_interval``: how often it looks for tasks whose last attempt lost its worker;
-    default 10 s. ``reap_batch``: how many of them it ends at a time; default 100.
+    default 10 s. ``reap_batch``: how many tasks it ends or rescues at a time; default 100.
+    ``rescue_interval``: how often it looks for tasks that nothing else would ever move;
+    default one minute. ``sweep_interval``: how often it sweeps up what belongs to nobody any
+    more; default ten minutes.
+
+    Raises:
+        ConfigurationError: a time or a number is out of its bounds.
     """
 
     reap_interval: timedelta = timedelta(seconds=10)
     reap_batch: int = 100
+    rescue_interval: timedelta = timedelta(minutes=1)
+    sweep_interval: timedelta = timedelta(minutes=10)
 
     def __post_init__(self) -> None:
         shortest = timedelta(milliseconds=1)
-        check_duration("reap_interval", self.reap_interval, minimum=shortest, maximum=LONGEST)
+        for name in ("reap_interval", "rescue_interval", "sweep_interval"):
+            check_duration(name, getattr(self, name), minimum=shortest, maximum=LONGEST)
         check_count("reap_batch", self.reap_batch)
 
 

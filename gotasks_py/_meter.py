@@ -135,6 +135,10 @@ class Meter:
         """Count an attempt that put itself off."""
         self._of(task.queue, task.type).counters.snoozed += 1
 
+    def rescued(self, task: Task) -> None:
+        """Count a task that nothing would have moved."""
+        self._of(task.queue, task.type).counters.rescued += 1
+
     def requeued(self, task: Task) -> None:
         """Count a dead letter that was brought back."""
         self._of(task.queue, task.type).counters.requeued += 1

@@ -18,6 +18,7 @@ logger = logging.getLogger("gotasks_py.manager")
 
 _REFRESH_SECONDS: Final = 1.0
 _SELDOM_SECONDS: Final = 60.0
+_LAST_WRITE_SECONDS: Final = 2.0
 _JITTER: Final = 0.1
 
 
@@ -40,6 +41,7 @@ class Orders:
         self._running = running
         self._obey = obey
         self._is_told = False
+        self._has_order = False
         self._stale = anyio.Event()
 
     def set_told(self, *, value: bool) -> None:
@@ -69,8 +71,20 @@ class Orders:
             with anyio.move_on_after(pause * (1 - _JITTER * random.random())):  # noqa: S311  - no secret
                 await self._stale.wait()
 
+    async def forget(self) -> None:
+        """Take away what this manager was told, at its end: its id is never used again."""
+        if self._store is None or not self._has_order:
+            return
+        with anyio.move_on_after(_LAST_WRITE_SECONDS, shield=True):
+            try:
+                await self._store.order_node(self._node, None)
+            except StoreError as error:
+                logger.debug("cannot take the order of %s away: %s", self._node, error)
+
     async def _ask(self, store: Controlling) -> None:
-        self._obey((await store.node_orders()).get(self._node))
+        order = (await store.node_orders()).get(self._node)
+        self._has_order = order is not None
+        self._obey(order)
         if not self._running.by_token:
             return
         cancelling = await store.cancelling()

@@ -30,6 +30,8 @@ class Reason(StrEnum):
     """Its lifetime is over; it is not started any more."""
     RESERVED = "reserved"
     """A manager has claimed it, and will start it."""
+    STUCK = "stuck"
+    """It has no time from which it may be claimed, until the janitor gives it one."""
     WAITING_FOR_RETRY = "waiting_for_retry"
     """An attempt failed, and the next is not due yet."""
     NOT_DUE = "not_due"
@@ -71,7 +73,10 @@ class Surroundings:
 
 def explanation(task: Task, around: Surroundings) -> Explanation:
     """Tell why a task is not running."""
-    judges = (_finished, _running, _expired, _reserved, _not_due, _paused, _unhandled, _busy)
+    judges = (
+        *(_finished, _running, _expired, _reserved),
+        *(_stuck, _not_due, _paused, _unhandled, _busy),
+    )
     for judge in judges:
         found = judge(task, around)
         if found is not None:
@@ -120,6 +125,13 @@ def _reserved(task: Task, around: Surroundings) -> Explanation | None:
     owner, until = task.lease.owner, task.lease.until
     sentence = f"{owner} has claimed it and will start it, or give it back by {_shown(until)}"
     return _told(task, Reason.RESERVED, sentence, until=until, by=owner)
+
+
+def _stuck(task: Task, _around: Surroundings) -> Explanation | None:
+    if task.due_at is not None:
+        return None
+    sentence = "it has no time from which it may be claimed; a manager's janitor puts that right"
+    return _told(task, Reason.STUCK, sentence)
 
 
 def _not_due(task: Task, around: Surroundings) -> Explanation | None:

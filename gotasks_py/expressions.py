@@ -41,6 +41,13 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A field that is a time; anything else counts as the store's time."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Later:
     """The store's time plus as many milliseconds as a field says."""
 
@@ -147,6 +154,7 @@ Expression: TypeAlias = (
     | Field
     | Number
     | Now
+    | Moment
     | Later
     | Sum
     | Text

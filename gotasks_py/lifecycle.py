@@ -33,6 +33,7 @@ from gotasks_py.expressions import (
     Has,
     If,
     Later,
+    Moment,
     Now,
     Number,
     Record,
@@ -64,6 +65,7 @@ __all__ = [
     "reaped",
     "released",
     "requeued",
+    "rescued",
     "retried",
     "snoozed",
     "started",
@@ -319,6 +321,30 @@ def reaped() -> Patch:
             "updated_at": NOW,
             **_finished(),
         },
+    )
+
+
+def rescued() -> Patch:
+    """Put a task on its way again that has neither ``due_at`` nor ``reap_at``.
+
+    A pending one is due when it was to run. One that runs is its worker's until the lease
+    ends; then another takes it over or, if it may not be claimed again, the janitor ends it.
+    """
+    until = Moment("lease.until")
+    is_pending = Equals("status", Status.PENDING)
+    may_not_run = (Has("cancel_requested_at"), AtLeast(Number("attempts"), Number("max_attempts")))
+    due_at: Expression = until
+    reap_at: Expression = REMOVED
+    for condition in may_not_run:
+        due_at, reap_at = If(condition, REMOVED, due_at), If(condition, until, reap_at)
+    return Patch(
+        Status.PENDING,
+        {
+            "due_at": If(is_pending, Moment("run_at"), due_at),
+            "reap_at": If(is_pending, REMOVED, reap_at),
+            "updated_at": NOW,
+        },
+        source=None,
     )
 
 

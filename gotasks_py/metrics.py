@@ -85,6 +85,8 @@ class Counters:
     """Attempts that ended with ``Snooze`` and do not count."""
     requeued: int = 0
     """Dead letters that were brought back."""
+    rescued: int = 0
+    """Tasks that nothing would have moved, and that the janitor put back on their way."""
 
     def merge(self, other: Counters) -> None:
         """Add what was counted elsewhere, or at another time."""

@@ -20,6 +20,7 @@ from gotasks_py import (
     Severity,
     Status,
     Store,
+    Sweeping,
     TaskFilter,
 )
 
@@ -75,6 +76,8 @@ async def examined(store: Store) -> Sequence[Finding]:
 async def _stuck(store: Store) -> AsyncIterator[Finding]:
     if not isinstance(store, Inspecting):
         return
+    for finding in await _unmoved(store):
+        yield finding
     now = store.clock.now()
     nodes = await store.nodes() if isinstance(store, Metering) else ()
     for queue in await store.overview():
@@ -84,6 +87,23 @@ async def _stuck(store: Store) -> AsyncIterator[Finding]:
             *await _lapsed(store, queue, now),
         ]:
             yield finding
+
+
+async def _unmoved(store: Store) -> Sequence[Finding]:
+    """Look for tasks that neither a claim nor the janitor would ever look at."""
+    stuck = await store.stuck(_LOOKED_AT) if isinstance(store, Sweeping) else ()
+    if not stuck:
+        return []
+    number = f"{len(stuck)}{'+' if len(stuck) == _LOOKED_AT else ''}"
+    return [
+        Finding(
+            Severity.ERROR,
+            "stuck tasks",
+            f"{number} tasks have neither a time to be claimed nor one to be ended, such as "
+            f"{stuck[0].id} of queue {stuck[0].queue!r}; what writes such documents is to be found",
+            "start a manager with a janitor, which puts them back on their way",
+        )
+    ]
 
 
 def _waiting(queue: QueueOverview, nodes: Sequence[Node]) -> Sequence[Finding]:

@@ -23,6 +23,7 @@ class Control:
     _documents: Documents
     _queues: dict[str, dict[str, object]]
     _orders: dict[str, NodeOrder]
+    _ordered_at: dict[str, datetime]
 
     async def pause_queue(
         self, queue: str, *, until: datetime | None = None, by: str | None = None
@@ -47,6 +48,7 @@ class Control:
                 self._orders.pop(node, None)
             else:
                 self._orders[node] = order
+                self._ordered_at[node] = self._clock.now()
         self._changes.node_ordered(node)
 
     async def node_orders(self) -> Mapping[str, NodeOrder]:

@@ -19,6 +19,7 @@ from gotasks_py.expressions import (
     Has,
     If,
     Later,
+    Moment,
     Now,
     Number,
     Overflow,
@@ -84,6 +85,9 @@ def _evaluate(expression: Expression, document: TaskDocument, now: datetime) -> 
             return _number(expression, document)
         case Now(plus):
             return now + _whole_milliseconds(plus)
+        case Moment(path):
+            value = field(document, path)
+            return value if isinstance(value, datetime) else now
         case Later(path):
             return now + timedelta(milliseconds=_number(Number(path), document))
         case Text(pieces):

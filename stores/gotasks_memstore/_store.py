@@ -17,6 +17,7 @@ from gotasks_memstore._control import Control
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_memstore._inspection import Inspection
+from gotasks_memstore._mending import Mending
 from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
@@ -51,12 +52,13 @@ from gotasks_py.store import (
     TaskDocument,
     Watching,
 )
+from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
-class MemStore(Control, Inspection):
+class MemStore(Control, Inspection, Mending):
     """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
 
     For tests and for trying things out: everything is gone with the process. Give
@@ -70,6 +72,7 @@ class MemStore(Control, Inspection):
         self._documents = Documents(self._changes.document_changed)
         self._queues: dict[str, dict[str, object]] = {}
         self._orders: dict[str, NodeOrder] = {}
+        self._ordered_at: dict[str, datetime] = {}
         self._metrics = MetricsDocuments()
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._lock = threading.RLock()
@@ -406,3 +409,4 @@ _watching: type[Watching] = MemStore
 _metering: type[Metering] = MemStore
 _inspector: type[Inspecting] = MemStore
 _controlling: type[Controlling] = MemStore
+_sweeping: type[Sweeping] = MemStore

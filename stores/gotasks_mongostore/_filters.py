@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast
 
 from bson import Int64, ObjectId
 
+from gotasks_py.lanes import MAX_LANES
 from gotasks_py.lifecycle import Patch
 from gotasks_py.store import ClaimRequest, Renewal
 from gotasks_py.task import LeaseRef, Status, TaskId
@@ -17,6 +18,8 @@ Filter: TypeAlias = dict[str, object]
 PlainState: TypeAlias = tuple[int, int, int]  # attempts, interruptions, max_attempts
 
 CLAIM_ORDER: Final = [("priority", -1), ("due_at", 1), ("_id", 1)]
+UNMOVED: Final[Mapping[str, None]] = dict.fromkeys(("finished_at", "due_at", "reap_at"))
+"""What no task has that nothing will ever move, and that is not final."""
 _MOST_SCANS: Final = 200
 _SKEW: Final = timedelta(seconds=1)
 # Compared by type, for to Python True is a number.
@@ -198,6 +201,19 @@ def lapsed() -> Filter:
         "$expr": {"$lte": ["$reap_at", "$$NOW"]},
         "status": Status.RUNNING.value,
     }
+
+
+def stuck() -> Filter:
+    """Match active tasks that neither claims nor janitors would look at; index ``stuck``."""
+    return {
+        "status": {"$in": [Status.PENDING.value, Status.RUNNING.value]},
+        **UNMOVED,
+    }
+
+
+def in_lanes_from(queue: str, lane: int) -> Filter:
+    """Match what may be claimed in lanes from one on; index ``claim``."""
+    return {"queue": queue, "lane": {"$gte": lane, "$lt": MAX_LANES}, "due_at": _A_DATE}
 
 
 def cancelling() -> Filter:

@@ -12,6 +12,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import OperationFailure
 
+from gotasks_mongostore._filters import UNMOVED
 from gotasks_py.errors import ConfigurationError
 
 logger = logging.getLogger("gotasks_py.mongostore")
@@ -39,6 +40,12 @@ INDEXES: Final = (
     ),
     # The janitor: running tasks that nobody may claim again, by the end of their lease.
     Index("reap", (("reap_at", 1),), _while_present("reap_at")),
+    # Active tasks that neither of them would ever look at: there are none, unless a hand made them.
+    Index(
+        "stuck",
+        (("status", 1), ("updated_at", 1)),
+        {"partialFilterExpression": UNMOVED},
+    ),
     # Unique keys. The field is there only while the task is active.
     Index(
         "unique",

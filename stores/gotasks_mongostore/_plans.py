@@ -40,6 +40,8 @@ def queries(now: datetime) -> Iterator[Query]:
     for condition, index in filters.claimed_under(claim, now):
         yield Query("find a claim", condition, index)
     yield Query("reap", filters.lapsed(), "reap", (("reap_at", 1),))
+    yield Query("stuck tasks", filters.stuck(), "stuck")
+    yield Query("lanes beyond", filters.in_lanes_from("q", 1), "claim", (("lane", -1),))
     yield Query("dead letters", filters.dead("q", "a"), "dead")
     ref = LeaseRef(ObjectId(), "q", 0, "token")
     yield Query("settle", filters.held_for(ref, lifecycle.released()), "_id_")

@@ -108,6 +108,32 @@ async def orders(queues: AsyncCollection[Document]) -> Mapping[str, NodeOrder]:
     }
 
 
+async def old_orders(
+    queues: AsyncCollection[Document], before: datetime, limit: int
+) -> Sequence[str]:
+    """Tell which managers have an order from before a time, a bounded number of them."""
+    found = await queues.find({**_A_NODE, "updated_at": {"$lt": before}}).limit(limit).to_list(None)
+    return [
+        node
+        for document in found
+        if isinstance(document["_id"], dict)
+        and isinstance(node := document["_id"].get("node"), str)
+    ]
+
+
+async def forget_orders(
+    queues: AsyncCollection[Document], nodes: Sequence[str], before: datetime
+) -> None:
+    """Forget orders, but not those that were given since."""
+    ids = [{"node": node} for node in nodes]
+    await queues.delete_many({"_id": {"$in": ids}, "updated_at": {"$lt": before}})
+
+
+async def widen(queues: AsyncCollection[Document], name: str, lanes: int) -> None:
+    """Record that there may be tasks in so many lanes."""
+    await queues.update_one({"_id": name}, {"$max": {"most_lanes": lanes}, **_TOUCHED})
+
+
 async def _change(
     queues: AsyncCollection[Document],
     name: str,

@@ -22,6 +22,7 @@ from gotasks_py.expressions import (
     Has,
     If,
     Later,
+    Moment,
     Now,
     Number,
     Overflow,
@@ -61,6 +62,8 @@ def _render(expression: Expression) -> object:  # noqa: C901, PLR0911, PLR0912  
             return _number(expression)
         case Now(plus):
             return {"$add": ["$$NOW", _milliseconds(plus)]} if plus else "$$NOW"
+        case Moment(path):
+            return {"$cond": [{"$eq": [{"$type": f"${path}"}, "date"]}, f"${path}", "$$NOW"]}
         case Later(path):
             return {"$add": ["$$NOW", _number(Number(path))]}
         case Text(pieces):

@@ -33,6 +33,7 @@ from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
 from gotasks_mongostore._low_water import LowWater, by_place
+from gotasks_mongostore._mending import Mending
 from gotasks_mongostore._render import render
 from gotasks_mongostore._server import check_server
 from gotasks_mongostore._transactions import check_session, transaction
@@ -65,13 +66,14 @@ from gotasks_py.store import (
     TaskDocument,
     Watching,
 )
+from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import LeaseRef, Task, TaskId
 
 _PROJECT_ID: Final = {"_id": 1}
 
 
 @cancelled_once
-class MongoStore(Control, Inspection):
+class MongoStore(Control, Inspection, Mending):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -432,3 +434,4 @@ _diagnosing: type[Diagnosing] = MongoStore
 _metering: type[Metering] = MongoStore
 _inspecting: type[Inspecting] = MongoStore
 _controlling: type[Controlling] = MongoStore
+_sweeping: type[Sweeping] = MongoStore

@@ -69,6 +69,15 @@ def test_running_tasks_that_lost_their_worker_are_found(gotasks: Terminal) -> No
     assert task_id in said
 
 
+def test_tasks_that_nothing_would_move_are_found_and_left(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    spoil(task_id, due_at=None)
+    (said,) = found(gotasks, code=1)["stuck tasks"]
+    assert said.startswith("1 tasks have neither a time to be claimed nor one to be ended")
+    assert f"such as {task_id} of queue 'emails'" in said
+    assert gotasks("task", "show", task_id, "-o", "json").json["due_at"] is None
+
+
 @pytest.fixture
 def place(mongodb: str, namespace: str, raw_client: MongoClient[dict[str, Any]]) -> tuple[str, Any]:
     """Tell a URL, and the collection behind it, with all that a store makes."""

@@ -275,7 +275,14 @@ def test_a_bad_queue_policy_is_refused(settings: dict[str, Any], message: str) -
 
 
 @pytest.mark.parametrize(
-    "settings", [{"reap_interval": seconds(0)}, {"reap_batch": 0}], ids=spelled
+    "settings",
+    [
+        {"reap_interval": seconds(0)},
+        {"reap_batch": 0},
+        {"rescue_interval": seconds(-1)},
+        {"sweep_interval": 5},
+    ],
+    ids=spelled,
 )
 def test_a_bad_janitor_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):

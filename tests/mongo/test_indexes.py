@@ -20,6 +20,7 @@ NAMES = {
     "_id_",
     "claim",
     "reap",
+    "stuck",
     "unique",
     "ttl",
     "dead",

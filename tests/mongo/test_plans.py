@@ -12,8 +12,11 @@ import pytest
 from pymongo import MongoClient
 
 from gotasks_py import lifecycle
+from gotasks_py.controls import NodeOrder
 from gotasks_py.errors import DuplicateTaskError
 from gotasks_py.lifecycle import Failure
+from gotasks_py.policy import QueuePolicy
+from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import Status
 from tests.lab import HOUR, MINUTE, SECOND, RawCollection, a_claim, a_renewal, ref_of
 from tests.mongo.recorder import Recorded, explainable, recorded_lab
@@ -298,6 +301,44 @@ async def test_reaping_looks_at_what_has_lapsed(crowded: Recorded, volume: RawCo
     volume.insert_many(others(crowded.lab.store.clock.now()))
     for command in (look, end):
         assert_plan(explain(volume, command), "reap", keys=2, documents=1)
+
+
+async def test_looking_for_stuck_tasks_looks_at_those_alone(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    store = crowded.lab.store
+    assert isinstance(store, Sweeping)
+    with crowded.recorder.recording() as sent:
+        assert await store.rescue(5) == []
+    (look,) = sent
+    assert_plan(explain(volume, look), "stuck", keys=2, documents=0)
+    stuck = [await crowded.lab.enqueue(type="stuck") for _ in range(3)]
+    volume.update_many({"_id": {"$in": stuck}}, {"$unset": {"due_at": True}})
+
+    with crowded.recorder.recording() as sent:
+        assert {task.id for task in await store.stuck(5)} == set(stuck)
+    assert_plan(explain(volume, sent[0]), "stuck", keys=4, documents=3)
+    with crowded.recorder.recording() as sent:
+        assert len(await store.rescue(5)) == 3
+    assert [next(iter(command)) for command in sent] == ["find", *["findAndModify"] * 4]
+    assert_plan(explain(volume, sent[1]), "stuck", keys=2, documents=0)
+    volume.delete_many({"_id": {"$in": stuck}})
+
+
+async def test_a_sweep_asks_the_index_once_for_each_queue(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    store = crowded.lab.store
+    assert isinstance(store, Sweeping)
+    await store.register_queue(QueuePolicy("q"))
+    await store.order_node("m.1", NodeOrder.QUIET)
+    with crowded.recorder.recording() as sent:
+        assert (await store.sweep(older_than=-HOUR, limit=5)).orders == ("m.1",)
+    looks = [each for each in sent if each.get("find") == volume.name]
+    assert len(looks) == 1
+    assert_plan(explain(volume, looks[0]), "claim", keys=1, documents=0)
+    writes = [each for each in sent if {"update", "delete"} & set(each)]
+    assert [next(iter(each)) for each in writes] == ["delete"]
 
 
 async def test_looking_for_a_lost_claim_looks_only_where_its_lease_can_end(

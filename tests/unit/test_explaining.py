@@ -56,6 +56,7 @@ def told(
     ("fields", "reason", "words"),
     [
         ({"status": Status.DONE, "finished_at": NOW}, Reason.FINISHED, "it is done since"),
+        ({"due_at": None}, Reason.STUCK, "no time from which it may be claimed"),
         ({"status": Status.DEAD, "errors": [ERROR]}, Reason.FINISHED, "of Boom: no disk"),
         (
             {"status": Status.RUNNING, "lease": Lease("x", "m.1.2", NOW + HOUR)},

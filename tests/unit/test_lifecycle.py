@@ -67,6 +67,7 @@ TRANSITIONS: dict[str, tuple[Patch, Status | None, set[Status]]] = {
     "withdrawn": (lifecycle.withdrawn(), Status.PENDING, {Status.CANCELLED}),
     "cancel_requested": (lifecycle.cancel_requested(), Status.RUNNING, {Status.RUNNING}),
     "reaped": (lifecycle.reaped(), Status.RUNNING, {Status.DEAD, Status.CANCELLED}),
+    "rescued": (lifecycle.rescued(), None, {Status.PENDING, Status.RUNNING}),
     "requeued": (lifecycle.requeued(fresh_lifetime=False), Status.DEAD, {Status.PENDING}),
     "requeued afresh": (lifecycle.requeued(fresh_lifetime=True), Status.DEAD, {Status.PENDING}),
 }
@@ -217,6 +218,31 @@ def test_errors_are_kept_up_to_their_bound() -> None:
 def test_an_attempt_that_does_not_count_never_goes_below_zero(name: str, attempts: object) -> None:
     after = apply(TRANSITIONS[name][0], a_document(Status.RUNNING, attempts=attempts), NOW)
     assert after["attempts"] == max(0, (attempts if isinstance(attempts, int) else 0) - 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "due_at", "reap_at"),
+    [
+        ({"run_at": NOW + LEASE}, NOW + LEASE, None),
+        ({"run_at": "soon"}, NOW, None),
+        ({"status": "running"}, NOW + LEASE, None),
+        ({"status": "running", "lease": None}, NOW, None),
+        ({"status": "running", "attempts": 3}, None, NOW + LEASE),
+        ({"status": "running", "attempts": 3, "lease": {"until": "?"}}, None, NOW),
+        ({"status": "running", "cancel_requested_at": NOW}, None, NOW + LEASE),
+    ],
+)
+def test_what_is_stuck_is_moved_by_the_path_that_it_had_lost(
+    fields: dict[str, object], due_at: datetime | None, reap_at: datetime | None
+) -> None:
+    lease = {"token": "t", "owner": "w", "until": NOW + LEASE}
+    stuck = a_document(Status.PENDING, attempts=1, lease=lease) | fields
+    del stuck["due_at"]
+    after = apply(lifecycle.rescued(), stuck, NOW)
+    assert (after.get("due_at"), after.get("reap_at")) == (due_at, reap_at)
+    assert {name: after[name] for name in ("status", "attempts", "errors")} == {
+        name: stuck[name] for name in ("status", "attempts", "errors")
+    }
 
 
 def test_a_final_task_lets_go_of_its_key_and_a_requeue_takes_it_again() -> None:

@@ -1,0 +1,104 @@
+"""The part of the store on MongoDB that finds and mends what no other path would touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Final
+
+from pymongo import ReturnDocument
+
+from gotasks_mongostore import _filters as filters
+from gotasks_mongostore import _metrics, _registry
+from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._render import render
+from gotasks_py.clock import Clock
+from gotasks_py.lanes import Lanes
+from gotasks_py.lifecycle import rescued
+from gotasks_py.store import TaskDocument
+from gotasks_py.sweeping import Swept
+from gotasks_py.task import Task, TaskId
+
+_PROJECT_ID: Final = {"_id": 1}
+
+
+class Mending:
+    """Finds it by indexes that are empty while all is well."""
+
+    @property
+    def clock(self) -> Clock:
+        raise NotImplementedError
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    def _note(self, document: TaskDocument) -> None:
+        raise NotImplementedError
+
+    def _operation(
+        self, action: str, *, task_id: TaskId | None = None
+    ) -> AbstractContextManager[Collections]:
+        raise NotImplementedError
+
+    async def stuck(self, limit: int) -> Sequence[Task]:
+        await self.open()
+        with self._operation("look for stuck tasks") as here:
+            found = await here.tasks.find(filters.stuck(), hint="stuck", limit=limit).to_list(None)
+        return [Task.from_document(each) for each in found]
+
+    async def rescue(self, limit: int) -> Sequence[Task]:
+        with self._operation("look for stuck tasks") as here:
+            # There hardly ever is one, and a look is no write.
+            if await here.tasks.find_one(filters.stuck(), _PROJECT_ID, hint="stuck") is None:
+                return []
+        rescued_tasks: list[Task] = []
+        while len(rescued_tasks) < limit:
+            with self._operation("rescue a task") as here:
+                taken = await here.tasks.find_one_and_update(
+                    filters.stuck(),
+                    render(rescued()),
+                    hint="stuck",
+                    return_document=ReturnDocument.AFTER,
+                )
+            if taken is None:
+                break
+            self._note(taken)
+            rescued_tasks.append(Task.from_document(taken))
+        return rescued_tasks
+
+    async def sweep(self, *, older_than: timedelta, limit: int) -> Swept:
+        await self.open()
+        orders = await self._forgotten(older_than, limit)
+        return Swept(orders=tuple(orders), lanes=await self._widened())
+
+    async def _forgotten(self, older_than: timedelta, limit: int) -> Sequence[str]:
+        before = self.clock.now() - older_than
+        with self._operation("forget old orders") as here:
+            old = await _registry.old_orders(here.queues, before, limit)
+            if not old:
+                return []
+            there = {node.id for node in await _metrics.nodes(await _metrics.opened(here))}
+            gone = [node for node in old if node not in there]
+            if gone:
+                await _registry.forget_orders(here.queues, gone, before)
+        return gone
+
+    async def _widened(self) -> Mapping[str, int]:
+        widened: dict[str, int] = {}
+        with self._operation("read the queues") as here:
+            recorded = await _registry.recorded(here.queues)
+        for name, policy in recorded.items():
+            most = Lanes.from_document(policy).most
+            with self._operation("look into lanes beyond those recorded") as here:
+                found = await here.tasks.find_one(
+                    filters.in_lanes_from(name, most),
+                    {"lane": 1},
+                    sort=[("lane", -1)],
+                    hint="claim",
+                )
+                lane = None if found is None else found.get("lane")
+                if isinstance(lane, int):
+                    widened[name] = lane + 1
+                    await _registry.widen(here.queues, name, lane + 1)
+        return widened
