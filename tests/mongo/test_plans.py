@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from gotasks_mongostore import MongoStore
 from gotasks_py import lifecycle
 from gotasks_py.controls import NodeOrder
 from gotasks_py.errors import DuplicateTaskError
@@ -329,7 +330,7 @@ async def test_a_sweep_asks_the_index_once_for_each_queue(
     crowded: Recorded, volume: RawCollection
 ) -> None:
     store = crowded.lab.store
-    assert isinstance(store, Sweeping)
+    assert isinstance(store, MongoStore)
     await store.register_queue(QueuePolicy("q"))
     await store.order_node("m.1", NodeOrder.QUIET)
     with crowded.recorder.recording() as sent:
