@@ -4,6 +4,7 @@ from gotasks_py._bulk_operations import BulkReport
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._operations import RequeueReport
 from gotasks_py._scheduling import QueueOrder
+from gotasks_py.auditing import AuditEntry, Auditing, AuditPage, Outcome
 from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.context import TaskContext
 from gotasks_py.controls import Controlling, NodeOrder, Pause, QueueChanges
@@ -63,6 +64,9 @@ from gotasks_py.task import AttemptError, Lease, Status, Task, TaskId
 __all__ = [
     "Activity",
     "AttemptError",
+    "AuditEntry",
+    "AuditPage",
+    "Auditing",
     "Backoff",
     "BulkReport",
     "ConfigurationError",
@@ -103,6 +107,7 @@ __all__ = [
     "Middleware",
     "Node",
     "NodeOrder",
+    "Outcome",
     "PartialEnqueueError",
     "Pause",
     "PayloadError",

@@ -64,6 +64,7 @@ def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     database.drop_collection(name)
     database.drop_collection(f"{name}_queues")
     database.drop_collection(f"{name}_metrics")
+    database.drop_collection(f"{name}_audit")
 
 
 @pytest.fixture(

@@ -27,7 +27,13 @@ class SharedAnswers:
         self._monotonic = monotonic
         self._entries: dict[Hashable, _Entry] = {}
 
-    async def get(self, key: Hashable, seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
+    async def get(
+        self,
+        key: Hashable,
+        seconds: float,
+        ask: Callable[[], Awaitable[T]],
+        is_kept: Callable[[T], bool],
+    ) -> T:
         """Tell an answer that is no older than ``seconds``; errors are not kept."""
         entry = self._entries.pop(key, None) or _Entry()
         self._entries[key] = entry
@@ -36,7 +42,8 @@ class SharedAnswers:
         async with entry.turn:
             if self._monotonic() >= entry.good_until:
                 entry.value = await ask()
-                entry.good_until = self._monotonic() + seconds
+                if is_kept(entry.value):
+                    entry.good_until = self._monotonic() + seconds
             answer: T = entry.value
             return answer
 

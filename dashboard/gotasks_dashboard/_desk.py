@@ -11,8 +11,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 import anyio
 
 from gotasks_dashboard._cache import SharedAnswers
+from gotasks_dashboard._history import History
+from gotasks_dashboard._jobs import Job, Jobs
 from gotasks_dashboard._problems import Problem
+from gotasks_dashboard._trail import Trail
 from gotasks_py import (
+    AuditEntry,
     Inspecting,
     Manager,
     Metering,
@@ -56,10 +60,15 @@ class Desk:
     types: Mapping[tuple[str, str], TaskType[Any, Any]]
     settings: Settings
     answers: SharedAnswers = field(init=False)
+    trail: Trail = field(init=False)
+    jobs: Jobs = field(init=False)
+    histories: dict[str, History] = field(default_factory=dict[str, History])
     _stand_ins: dict[str, Manager] = field(default_factory=dict[str, Manager])
 
     def __post_init__(self) -> None:
         self.answers = SharedAnswers(self.store.clock.monotonic)
+        self.trail = Trail(self.store, self._acted)
+        self.jobs = Jobs(self.manager, self.trail, self._moved)
 
     @property
     def inspected(self) -> Inspecting:
@@ -78,7 +87,11 @@ class Desk:
         return self.store if isinstance(self.store, Metering) else None
 
     async def shared(
-        self, key: Hashable, ask: Callable[[], Awaitable[T]], seconds: float = SHORTLY
+        self,
+        key: Hashable,
+        ask: Callable[[], Awaitable[T]],
+        seconds: float = SHORTLY,
+        is_kept: Callable[[T], bool] = lambda _: True,
     ) -> T:
         """Tell an answer that others may have asked for just now."""
 
@@ -86,7 +99,7 @@ class Desk:
             async with self.bounded():
                 return await ask()
 
-        return await self.answers.get(key, seconds, bounded)
+        return await self.answers.get(key, seconds, bounded, is_kept)
 
     @asynccontextmanager
     async def bounded(self) -> AsyncGenerator[None]:
@@ -129,6 +142,12 @@ class Desk:
         """Make of a task what may be shown."""
         redact = self.settings.redact
         return task if redact is None else redact(task)
+
+    def _acted(self, _entry: AuditEntry) -> None:
+        self.answers.forget()
+
+    def _moved(self, job: Job) -> None:
+        pass
 
     def unable(self) -> Problem:
         """Say that the store cannot do what was asked for."""

@@ -26,6 +26,12 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Body(Model):
+    """What is sent as JSON: a text is no number."""
+
+    model_config = ConfigDict(strict=True)
+
+
 class Nothing(Model):
     """Nothing is sent."""
 
@@ -52,8 +58,8 @@ class Endpoint:
     summary: str
     handle: Callable[[Desk, Call[Any, Any]], Awaitable[object]]
     answer: Any
-    permission: Permission = Permission.VIEW
-    """What it takes besides ``view``; a handler may demand more, by what is sent."""
+    permissions: tuple[Permission, ...] = (Permission.VIEW,)
+    """One of these it takes besides ``view``; a handler may demand more, by what is sent."""
     query: type[Model] = Nothing
     body: type[Model] = Nothing
     status: int = 200

@@ -89,7 +89,7 @@ def _operation(endpoint: Endpoint, schemas: Mapping[Any, object]) -> Mapping[str
     operation: dict[str, object] = {
         "operationId": f"{endpoint.method.lower()}_{re.sub(r'[^a-z]+', '_', endpoint.path)}",
         "summary": endpoint.summary,
-        "description": f"Takes the permission `{endpoint.permission.value}`.",
+        "description": f"Takes the permission {' or '.join(endpoint.permissions)}.",
         "parameters": list(_parameters(endpoint)),
         "responses": dict(_responses(endpoint, schemas)),
     }

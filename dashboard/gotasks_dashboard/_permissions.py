@@ -59,15 +59,15 @@ class Access:
     permissions: frozenset[Permission]
     user: str | None
 
-    def demand(self, permission: Permission) -> None:
+    def demand(self, *one_of: Permission) -> None:
         """Refuse what is not permitted.
 
         Raises:
-            Problem: 403, naming the permission.
+            Problem: 403, naming a permission that would do.
         """
-        if permission not in self.permissions:
-            detail = f"this takes the permission {permission.value!r}"
-            raise Problem(403, "forbidden", detail, permission=permission.value)
+        if self.permissions.isdisjoint(one_of):
+            detail = f"this takes the permission {' or '.join(one_of)}"
+            raise Problem(403, "forbidden", detail, permission=one_of[0].value)
 
 
 def local_readers(request: Request) -> Collection[Permission]:

@@ -39,7 +39,7 @@ def server_of(endpoint: Endpoint, desk: Desk) -> Callable[[Request], Awaitable[R
         access: Access = request.scope[ACCESS]
         if endpoint.method == "POST":
             check_mutation(request)
-        access.demand(endpoint.permission)
+        access.demand(*endpoint.permissions)
         call = Call(
             access,
             _read(endpoint.query, _query_of(request)),

@@ -13,7 +13,7 @@ from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._query import QUALIFIERS
 from gotasks_dashboard._values import moment
-from gotasks_py import Controlling, Diagnosing, Metering
+from gotasks_py import Auditing, Controlling, Diagnosing, Metering
 from gotasks_py.store import Watching
 
 
@@ -88,7 +88,7 @@ def _panels(desk: Desk, permissions: frozenset[Permission]) -> Iterator[str]:
     if isinstance(desk.store, Metering):
         yield "nodes"
     yield "system"
-    if Permission.VIEW_AUDIT in permissions:
+    if isinstance(desk.store, Auditing) and Permission.VIEW_AUDIT in permissions:
         yield "audit"
 
 
@@ -98,7 +98,7 @@ def _features(desk: Desk) -> Mapping[str, bool]:
         "metrics": isinstance(store, Metering),
         "nodes": isinstance(store, Metering),
         "control": isinstance(store, Controlling),
-        "audit": False,
+        "audit": isinstance(store, Auditing),
         "watch": isinstance(store, Watching),
         "diagnose": isinstance(store, Diagnosing),
         "schemas": bool(desk.types),

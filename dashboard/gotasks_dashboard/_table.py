@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gotasks_dashboard import _reading, _session
+from gotasks_dashboard import (
+    _acting,
+    _auditing,
+    _bulk,
+    _dead,
+    _enqueueing,
+    _nodes,
+    _reading,
+    _series,
+    _session,
+    _types,
+)
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._openapi import document_of
@@ -19,7 +30,15 @@ async def openapi(desk: Desk, call: Call[Nothing, Nothing]) -> Mapping[str, obje
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *_session.ENDPOINTS,
+    *_enqueueing.ENDPOINTS,
     *_reading.ENDPOINTS,
+    *_series.ENDPOINTS,
+    *_types.ENDPOINTS,
+    *_dead.ENDPOINTS,
+    *_nodes.ENDPOINTS,
+    *_acting.ENDPOINTS,
+    *_bulk.ENDPOINTS,
+    *_auditing.ENDPOINTS,
     Endpoint(
         method="GET",
         path="openapi.json",

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+from gotasks_memstore._audit import Audit
 from gotasks_memstore._changes import Changes
 from gotasks_memstore._control import Control
 from gotasks_memstore._documents import Documents, id_of
@@ -19,6 +20,7 @@ from gotasks_memstore._expressions import apply, field, has
 from gotasks_memstore._inspection import Inspection
 from gotasks_memstore._mending import Mending
 from gotasks_memstore._metrics import MetricsDocuments
+from gotasks_py.auditing import AuditEntry, Auditing
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.controls import Controlling, NodeOrder
@@ -58,7 +60,7 @@ from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
-class MemStore(Control, Inspection, Mending):
+class MemStore(Control, Inspection, Mending, Audit):
     """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
 
     For tests and for trying things out: everything is gone with the process. Give
@@ -74,6 +76,7 @@ class MemStore(Control, Inspection, Mending):
         self._orders: dict[str, NodeOrder] = {}
         self._ordered_at: dict[str, datetime] = {}
         self._metrics = MetricsDocuments()
+        self._audit: dict[str, AuditEntry] = {}
         self._before_close: list[Callable[[], Awaitable[None]]] = []
         self._lock = threading.RLock()
         self._ids = int.from_bytes(os.urandom(8), "big") << 32
@@ -410,3 +413,4 @@ _metering: type[Metering] = MemStore
 _inspector: type[Inspecting] = MemStore
 _controlling: type[Controlling] = MemStore
 _sweeping: type[Sweeping] = MemStore
+_auditing: type[Auditing] = MemStore

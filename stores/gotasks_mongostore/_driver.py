@@ -56,6 +56,7 @@ class Collections:
     tasks: AsyncCollection[Document]
     queues: AsyncCollection[Document]
     metrics: AsyncCollection[Document]
+    audit: AsyncCollection[Document]
     patience_seconds: float
     """How long the client may look for a server, as its URI or its maker said."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -67,6 +68,7 @@ class Collections:
         default_factory=list[Callable[[], Awaitable[None]]]
     )
     has_queues_indexes: bool = False
+    has_audit_indexes: bool = False
     finding: anyio.Lock = field(default_factory=anyio.Lock)
     being_claimed: list[Sequence[TaskId]] = field(default_factory=list[Sequence[TaskId]])
     """What each claim of many has found and not taken yet."""
@@ -148,6 +150,7 @@ class Connection:
             database[self._namespace],
             database[f"{self._namespace}_queues"],
             database[f"{self._namespace}_metrics"],
+            database[f"{self._namespace}_audit"],
             patience_seconds=client.options.server_selection_timeout,
         )
 

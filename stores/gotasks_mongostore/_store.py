@@ -23,6 +23,7 @@ from pymongo.errors import DuplicateKeyError
 
 from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
+from gotasks_mongostore._audit import Audit
 from gotasks_mongostore._cancellation import cancelled_once
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
@@ -38,6 +39,7 @@ from gotasks_mongostore._render import render
 from gotasks_mongostore._server import check_server
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_mongostore._urls import parts_of
+from gotasks_py.auditing import Auditing
 from gotasks_py.checks import check_duration, check_name, check_names
 from gotasks_py.clock import Clock
 from gotasks_py.controls import Controlling
@@ -73,7 +75,7 @@ _PROJECT_ID: Final = {"_id": 1}
 
 
 @cancelled_once
-class MongoStore(Control, Inspection, Mending):
+class MongoStore(Control, Inspection, Mending, Audit):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -81,8 +83,8 @@ class MongoStore(Control, Inspection, Mending):
     may be used from several event loops and after a fork; one made from a client belongs
     to the loop and process that the client is first used in. Tasks live in the collection
     ``namespace``, queue policies in ``{namespace}_queues``, metrics and the registry of
-    managers in ``{namespace}_metrics``. Majority read and write
-    concern and primary reads are pinned, whatever the URI says.
+    managers in ``{namespace}_metrics``, who did what in ``{namespace}_audit``. Majority read
+    and write concern and primary reads are pinned, whatever the URI says.
 
     ``operation_timeout`` bounds each operation, retries included; default 20 s.
 
@@ -435,3 +437,4 @@ _metering: type[Metering] = MongoStore
 _inspecting: type[Inspecting] = MongoStore
 _controlling: type[Controlling] = MongoStore
 _sweeping: type[Sweeping] = MongoStore
+_auditing: type[Auditing] = MongoStore

@@ -1,0 +1,156 @@
+"""Routes that act on many tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gotasks_dashboard._desk import Desk
+from gotasks_dashboard._endpoints import Body, Call, Endpoint, Nothing
+from gotasks_dashboard._jobs import STATUSES, Job, JobView, entry_view, job_view
+from gotasks_dashboard._permissions import Permission
+from gotasks_dashboard._problems import Problem
+from gotasks_dashboard._reading import searched
+from gotasks_py import Auditing, Outcome, TaskFilter
+from gotasks_py.task import TaskId
+
+_MOST_IDS: Final = 1_000
+_MOST_AT_ONCE: Final = 10
+
+_PERMISSIONS: Final = {
+    "requeue": Permission.REQUEUE,
+    "cancel": Permission.CANCEL,
+    "delete": Permission.DELETE,
+}
+_ANY: Final = tuple(_PERMISSIONS.values())
+
+
+class JobBody(Body):
+    """What to do to many tasks: those named, or all that fit a search."""
+
+    action: Literal["requeue", "cancel", "delete"]
+    ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)] | None = None
+    query: str | None = None
+    everything: bool = Field(
+        default=False, description="Needed where an empty search means all tasks."
+    )
+    per_second: Annotated[int, Field(ge=1, le=10_000)] = 2_000
+    fresh_lifetime: bool = False
+
+
+class JobsView(TypedDict):
+    """The jobs of this process; those that are over are kept for an hour."""
+
+    jobs: Sequence[JobView]
+
+
+async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
+    """Begin to act on many tasks."""
+    body = call.body
+    call.access.demand(_PERMISSIONS[body.action])
+    if desk.jobs.running >= _MOST_AT_ONCE:
+        detail = f"{_MOST_AT_ONCE} jobs are running already"
+        raise Problem(429, "too_many_jobs", detail, headers={"Retry-After": "5"})
+    wanted, ids = _meant(desk, call)
+    target: dict[str, object] = {} if wanted is not None else {"tasks": len(ids)}
+    entry = desk.trail.entry(call.access, body.action, target, query=body.query)
+    if ids:
+        entry = replace(entry, details={**entry.details, "ids": [str(each) for each in ids]})
+    job = Job(
+        entry=replace(entry, outcome=Outcome.RUNNING),
+        wanted=wanted,
+        ids=ids,
+        per_second=body.per_second,
+        fresh_lifetime=body.fresh_lifetime,
+    )
+    await desk.jobs.begin(job)
+    return job_view(job)
+
+
+async def jobs(desk: Desk, call: Call[Nothing, Nothing]) -> JobsView:
+    """List the jobs of this process."""
+    del call
+    return {"jobs": [job_view(each) for each in desk.jobs.listed()]}
+
+
+async def job(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
+    """Tell how far a job has come, whichever process does it."""
+    found = desk.jobs.find(call.path["id"])
+    if found is not None:
+        return job_view(found)
+    if isinstance(desk.store, Auditing):
+        async with desk.bounded():
+            entry = await desk.store.audited(call.path["id"])
+        if entry is not None and entry.action in _PERMISSIONS:
+            return entry_view(entry)
+    raise _unknown(call)
+
+
+async def stop(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
+    """Stop a job of this process; what it has done stays done."""
+    found = desk.jobs.find(call.path["id"])
+    if found is None:
+        raise _unknown(call)
+    call.access.demand(_PERMISSIONS[found.entry.action])
+    await desk.jobs.stop(found)
+    return job_view(found)
+
+
+def _meant(desk: Desk, call: Call[Nothing, JobBody]) -> tuple[TaskFilter | None, Sequence[TaskId]]:
+    body = call.body
+    if (body.ids is None) == (body.query is None):
+        raise Problem(400, "bad_request", "give ids or a query, and not both")
+    if body.ids is not None:
+        return None, [desk.store.parse_id(each) for each in dict.fromkeys(body.ids)]
+    wanted = searched(desk, call.access, body.query or "")
+    if wanted == TaskFilter() and not body.everything:
+        detail = "an empty query means all tasks; say so with everything: true"
+        raise Problem(400, "bad_request", detail)
+    allowed = STATUSES[body.action]
+    if body.action == "delete" and wanted.status is None:
+        allowed = frozenset(each for each in allowed if each.is_final)
+    return replace(wanted, status=sorted(wanted.statuses & allowed)), ()
+
+
+def _unknown(call: Call[Nothing, Nothing]) -> Problem:
+    return Problem(404, "job_not_found", f"there is no job {call.path['id']!r:.100}")
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="POST",
+        path="jobs",
+        summary="Act on many tasks",
+        handle=begin,
+        permissions=_ANY,
+        body=JobBody,
+        answer=JobView,
+        status=202,
+    ),
+    Endpoint(
+        method="GET",
+        path="jobs",
+        summary="The jobs of this process",
+        handle=jobs,
+        answer=JobsView,
+    ),
+    Endpoint(
+        method="GET",
+        path="jobs/{id}",
+        summary="How far a job has come",
+        handle=job,
+        answer=JobView,
+    ),
+    Endpoint(
+        method="POST",
+        path="jobs/{id}/stop",
+        summary="Stop a job",
+        handle=stop,
+        permissions=_ANY,
+        answer=JobView,
+    ),
+)

@@ -1,0 +1,166 @@
+"""Routes that enqueue tasks, and that say what their payloads look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from gotasks_dashboard._acting import IdView, Moment, Name, Seconds, span
+from gotasks_dashboard._desk import Desk
+from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
+from gotasks_dashboard._permissions import Permission
+from gotasks_dashboard._values import untagged
+from gotasks_py import PayloadError, TaskPolicy
+from gotasks_py.codec import codec_for_value
+
+_LIMIT: Final = 8 * 1024 * 1024
+
+
+class TaskPolicyBody(Body):
+    """How one task is to be treated; what is left out comes from its queue."""
+
+    delay_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
+    run_at: Moment | None = None
+    priority: int = 0
+    unique_key: str | None = None
+    tags: tuple[str, ...] = Field(default=(), strict=False)
+    max_attempts: int | None = None
+    ttl_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
+    timeout_seconds: Seconds | None = None
+
+
+class PayloadBody(Body):
+    """A payload of a type of task."""
+
+    queue: Name
+    type: Name
+    payload: Any = Field(None, description="JSON, with tags for what JSON would lose.")
+
+
+class EnqueueBody(PayloadBody):
+    """A task."""
+
+    policy: TaskPolicyBody = TaskPolicyBody()
+
+
+class TypeQuery(Model):
+    """Which type of task."""
+
+    queue: Name
+    type: Name
+
+
+class OkView(TypedDict):
+    """It would be taken."""
+
+    ok: bool
+
+
+class SchemaView(TypedDict):
+    """What payloads of a type look like; without a schema any JSON will do."""
+
+    queue: str
+    type: str
+    schema: Mapping[str, object] | None
+    description: str | None
+
+
+async def enqueue(desk: Desk, call: Call[Nothing, EnqueueBody]) -> IdView:
+    """Enqueue a task."""
+    body = call.body
+    target = {"queue": body.queue, "type": body.type}
+    async with desk.trail.recorded(call.access, "enqueue", target):
+        payload = _payload(desk, body)
+        manager = await desk.manager_of(body.queue)
+        policy = _policy(body.policy)
+        task_type = desk.types.get((body.queue, body.type))
+        if task_type is None:
+            handle = await manager.enqueue(body.queue, body.type, payload, policy)
+        else:
+            handle = await manager.enqueue(task_type, payload, policy)
+    return {"id": str(handle.id)}
+
+
+async def validate(desk: Desk, call: Call[Nothing, PayloadBody]) -> OkView:
+    """Tell whether a payload fits its type and can be stored."""
+    payload = _payload(desk, call.body)
+    task_type = desk.types.get((call.body.queue, call.body.type))
+    codec = codec_for_value(payload) if task_type is None else task_type.payload_codec
+    codec.encode(payload, limit=_LIMIT)
+    return {"ok": True}
+
+
+async def schema(desk: Desk, call: Call[TypeQuery, Nothing]) -> SchemaView:
+    """Tell what payloads of a type look like."""
+    query = call.query
+    found = schema_of(desk, query.queue, query.type)
+    said = None if found is None else found.get("description")
+    return {
+        "queue": query.queue,
+        "type": query.type,
+        "schema": found,
+        "description": said if isinstance(said, str) else None,
+    }
+
+
+def schema_of(desk: Desk, queue: str, name: str) -> Mapping[str, object] | None:
+    """Tell the JSON schema of a type's payload, if it is known here."""
+    task_type = desk.types.get((queue, name))
+    return None if task_type is None else task_type.payload_codec.json_schema()
+
+
+def _payload(desk: Desk, body: PayloadBody) -> Any:  # noqa: ANN401  - of any type
+    try:
+        plain = untagged(body.payload)
+    except (ValueError, RecursionError) as error:
+        raise PayloadError(str(error)) from error
+    task_type = desk.types.get((body.queue, body.type))
+    return plain if task_type is None else task_type.payload_codec.parse(plain)
+
+
+def _policy(body: TaskPolicyBody) -> TaskPolicy:
+    return TaskPolicy(
+        delay=None if body.delay_seconds is None else timedelta(seconds=body.delay_seconds),
+        run_at=body.run_at,
+        priority=body.priority,
+        unique_key=body.unique_key,
+        tags=body.tags,
+        max_attempts=body.max_attempts,
+        ttl=span(body.ttl_seconds),
+        timeout=span(body.timeout_seconds),
+    )
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="POST",
+        path="tasks",
+        summary="Enqueue a task",
+        handle=enqueue,
+        permissions=(Permission.ENQUEUE,),
+        body=EnqueueBody,
+        answer=IdView,
+        status=201,
+    ),
+    Endpoint(
+        method="POST",
+        path="tasks/validate",
+        summary="Tell whether a task could be enqueued",
+        handle=validate,
+        permissions=(Permission.ENQUEUE,),
+        body=PayloadBody,
+        answer=OkView,
+    ),
+    Endpoint(
+        method="GET",
+        path="schema",
+        summary="What payloads of a type look like",
+        handle=schema,
+        query=TypeQuery,
+        answer=SchemaView,
+    ),
+)

@@ -1,0 +1,256 @@
+"""What is done to many tasks, on the server and at a pace, while its caller does other things."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import anyio
+from typing_extensions import TypedDict
+
+from gotasks_dashboard._trail import Trail
+from gotasks_dashboard._values import moment
+from gotasks_dashboard._views import CountView, count_view
+from gotasks_py import (
+    AuditEntry,
+    BulkReport,
+    Count,
+    GotasksError,
+    Manager,
+    Outcome,
+    Status,
+    TaskFilter,
+)
+from gotasks_py.event_loops import spawn_detached
+from gotasks_py.task import TaskId
+
+logger = logging.getLogger("gotasks_dashboard")
+
+_KEPT: Final = timedelta(hours=1)
+_MOST_NAMED: Final = 50
+_TOLD_SECONDS: Final = 2.0
+"""How often the audit is told how far a job has come."""
+
+STATUSES: Final[Mapping[str, frozenset[Status]]] = {
+    "requeue": frozenset({Status.DEAD}),
+    "cancel": frozenset({Status.PENDING, Status.RUNNING}),
+    "delete": frozenset(Status),
+}
+"""What each action is possible with."""
+
+
+class RefusedView(TypedDict):
+    """A task that nothing could be done to, and why."""
+
+    id: str
+    message: str
+
+
+class JobView(TypedDict):
+    """How far a job has come."""
+
+    id: str
+    action: str
+    query: str | None
+    ids: int | None
+    state: str
+    total: CountView | None
+    changed: int
+    refused: Sequence[RefusedView]
+    refused_count: int
+    error: str | None
+    user: str | None
+    started_at: str
+    finished_at: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """Something that is done to many tasks: those of a filter, or those named."""
+
+    entry: AuditEntry
+    wanted: TaskFilter | None
+    ids: Sequence[TaskId]
+    per_second: int
+    fresh_lifetime: bool
+    total: Count | None = None
+    report: BulkReport = field(default_factory=BulkReport)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_stopped: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is done."""
+        return self.entry.outcome is not Outcome.RUNNING
+
+
+class Jobs:
+    """The jobs of this process. ``moved`` is called when one has come further."""
+
+    def __init__(self, manager: Manager, trail: Trail, moved: Callable[[Job], None]) -> None:
+        self._manager = manager
+        self._trail = trail
+        self._moved = moved
+        self._jobs: dict[str, Job] = {}
+
+    @property
+    def running(self) -> int:
+        """How many are not over."""
+        return sum(not job.is_over for job in self._jobs.values())
+
+    def listed(self) -> Sequence[Job]:
+        """Tell those that run, and those of the last hour; the latest first."""
+        since = self._manager.store.clock.now() - _KEPT
+        self._jobs = {
+            key: job for key, job in self._jobs.items() if not job.is_over or job.entry.at > since
+        }
+        return [*reversed(self._jobs.values())]
+
+    def find(self, job_id: str) -> Job | None:
+        """Tell one of them."""
+        return self._jobs.get(job_id)
+
+    async def begin(self, job: Job) -> None:
+        """Begin a job, and let it go on by itself."""
+        if job.wanted is not None:
+            job.total = await self._manager.count_tasks(job.wanted)
+        else:
+            job.total = Count(len(job.ids))
+        await self._trail.record(job.entry)
+        self._jobs[job.entry.id] = job
+
+        async def run() -> None:
+            await self._run(job)
+
+        spawn_detached(run, f"gotasks_dashboard {job.entry.action}")
+
+    async def stop(self, job: Job) -> None:
+        """Let a job do nothing more."""
+        job.is_stopped = not job.is_over
+        job.scope.cancel()
+
+    async def _run(self, job: Job) -> None:
+        outcome, error = Outcome.DONE, None
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._tell, job)
+                with job.scope:
+                    job.report = await self._work(job)
+                group.cancel_scope.cancel()
+        except* GotasksError as errors:
+            outcome, error = Outcome.FAILED, str(errors.exceptions[0])
+        except* Exception:
+            logger.exception("a job failed")
+            outcome, error = Outcome.FAILED, "something went wrong; the server's log has it"
+        if job.is_stopped and outcome is Outcome.DONE:
+            outcome = Outcome.STOPPED
+        with anyio.CancelScope(shield=True):
+            await self._end(job, outcome, error)
+
+    async def _work(self, job: Job) -> BulkReport:
+        manager = self._manager
+
+        def progress(report: BulkReport) -> None:
+            job.report = report
+            self._moved(job)
+
+        if job.wanted is None:
+            return await self._each(job)
+        match job.entry.action:
+            case "requeue":
+                return await manager.requeue_tasks(
+                    job.wanted,
+                    fresh_lifetime=job.fresh_lifetime,
+                    per_second=job.per_second,
+                    progress=progress,
+                )
+            case "cancel":
+                return await manager.cancel_tasks(
+                    job.wanted, per_second=job.per_second, progress=progress
+                )
+            case _:
+                return await manager.delete_tasks(
+                    job.wanted, per_second=job.per_second, progress=progress
+                )
+
+    async def _each(self, job: Job) -> BulkReport:
+        report = job.report
+        act = self._act(job)
+        for task_id in job.ids:
+            began = anyio.current_time()
+            try:
+                await act(task_id)
+                report.changed += 1
+            except GotasksError as error:
+                report.refuse(task_id, error)
+            self._moved(job)
+            await anyio.sleep_until(began + 1 / job.per_second)
+        return report
+
+    def _act(self, job: Job) -> Callable[[TaskId], Awaitable[object]]:
+        manager = self._manager
+        match job.entry.action:
+            case "requeue":
+                return lambda task_id: manager.requeue(task_id, fresh_lifetime=job.fresh_lifetime)
+            case "cancel":
+                return manager.cancel
+            case _:
+                return manager.delete
+
+    async def _tell(self, job: Job) -> None:
+        """Write down now and then how far it has come, for other processes to read."""
+        while True:
+            await anyio.sleep(_TOLD_SECONDS)
+            self._note(job)
+            await self._trail.record(job.entry)
+
+    def _note(self, job: Job) -> None:
+        report = job.report
+        job.entry = replace(job.entry, changed=report.changed, refused=report.refused)
+
+    async def _end(self, job: Job, outcome: Outcome, error: str | None) -> None:
+        self._note(job)
+        now = self._manager.store.clock.now()
+        job.entry = replace(job.entry, outcome=outcome, error=error, finished_at=now)
+        self._trail.acted(job.entry)
+        self._moved(job)
+        await self._trail.record(job.entry)
+
+
+def job_view(job: Job) -> JobView:
+    """Show a job of this process."""
+    refused = list(job.report.reasons.items())[:_MOST_NAMED]
+    return {
+        **entry_view(job.entry),
+        "total": None if job.total is None else count_view(job.total),
+        "changed": job.report.changed,
+        "refused": [{"id": str(task_id), "message": why} for task_id, why in refused],
+        "refused_count": job.report.refused,
+    }
+
+
+def entry_view(entry: AuditEntry) -> JobView:
+    """Show a job as the audit knows it, such as one of another process."""
+    query, ids = entry.details.get("query"), entry.target.get("tasks")
+    return {
+        "id": entry.id,
+        "action": entry.action,
+        "query": query if isinstance(query, str) else None,
+        "ids": ids if isinstance(ids, int) else None,
+        "state": entry.outcome.value,
+        "total": None,
+        "changed": entry.changed or 0,
+        "refused": [],
+        "refused_count": entry.refused or 0,
+        "error": entry.error,
+        "user": entry.user,
+        "started_at": _time(entry.at),
+        "finished_at": moment(entry.finished_at),
+    }
+
+
+def _time(at: datetime) -> str:
+    return moment(at) or ""
