@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -25,6 +25,7 @@ class Checkup:
     running: RunningTasks
     heartbeat: Heartbeat
     supervisor: Supervisor
+    most_workers: Callable[[], int]
 
     def health(self, *, hub: Hub | None, failure: BaseException | None, has_ended: bool) -> Health:
         """Tell how the run is doing."""
@@ -43,6 +44,7 @@ class Checkup:
             is_running=not has_ended,
             running_tasks=len(self.running.by_token),
             workers=sum(pool.size for pool in self.pools),
+            most_workers=self.most_workers(),
             claimed_tasks=sum(pool.claimed_tasks for pool in self.pools),
             last_claim_at=max(pool.last_claim_at for pool in self.pools),
             last_beat_at=self.heartbeat.last_beat_at,

@@ -8,6 +8,7 @@ from typing import Final
 
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._scheduling import QueueOrder
+from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.checks import (
     LONGEST,
     check_count,
@@ -28,7 +29,7 @@ class EngineConfig:
     """What a manager was told about running tasks."""
 
     name: str
-    workers: int
+    workers: int | ScalingConfig
     lease: timedelta
     poll: timedelta
     order: QueueOrder
@@ -43,7 +44,8 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_name("manager name", self.name)
-        check_count("workers", self.workers)
+        if not isinstance(self.workers, ScalingConfig):
+            check_count("workers", self.workers)
         if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
             msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
             raise ConfigurationError(msg)
@@ -59,6 +61,11 @@ class EngineConfig:
         if self.order not in {"weighted", "strict"}:
             msg = f"order must be 'weighted' or 'strict', not {self.order!r}"
             raise ConfigurationError(msg)
+
+    @property
+    def least_workers(self) -> int:
+        """How many workers there are to begin with."""
+        return self.workers.least if isinstance(self.workers, ScalingConfig) else self.workers
 
     def serves(self, queue: str) -> bool:
         """Whether tasks of this queue are run here."""

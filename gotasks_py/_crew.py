@@ -18,9 +18,12 @@ from gotasks_py._recorded import RecordedQueues
 from gotasks_py._rotation import LaneRotation
 from gotasks_py._running import RunningTasks
 from gotasks_py._scheduling import Source
+from gotasks_py._sizing import Sizer
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._worker import Worker
+from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.handlers import Registry
+from gotasks_py.inspecting import Inspecting
 from gotasks_py.store import Store
 
 
@@ -65,6 +68,14 @@ class Crew:
         return sum(pool.size for pool in self.pools)
 
     @property
+    def most_workers(self) -> int:
+        """How many tasks can run at once when all that may be scaled is at its bound."""
+        scaling = self.config.workers
+        if not isinstance(scaling, ScalingConfig):
+            return self.capacity
+        return sum(scaling.most if self._is_scaled(pool) else pool.size for pool in self.pools)
+
+    @property
     def pipelines(self) -> Sequence[Pipeline]:
         """What runs the pools in pipeline mode; by default there are none."""
         return tuple(self._pipelines.values())
@@ -73,7 +84,7 @@ class Crew:
         """Let everybody work, until the crew stops."""
         self._group = group
         for name, loop in self.loops():
-            group.start_soon(self.supervisor.run, name, loop)
+            group.start_soon(self._employ, name, loop)
 
     def stop(self) -> None:
         """Claim no more, and let everybody go home who has nothing to do."""
@@ -88,7 +99,7 @@ class Crew:
         state = self.queues.state(queue)
         for pool in self.pools:
             if self._has_own_workers(queue) and pool.sources[0].queue.name == queue:
-                self._grow(pool, state.policy.workers or 0)
+                self.resize(pool, max(pool.size, state.policy.workers or 0))
             pool.control(state.policy, is_held=state.is_paused or is_quiet)
         for pipeline in self.pipelines:
             pipeline.hold()
@@ -101,16 +112,38 @@ class Crew:
         for pool in self.pools:
             yield from self._slots(pool, pool.size)
 
-    def _grow(self, pool: Pool, size: int) -> None:
-        """Let a pool have so many workers, if it has fewer."""
-        added = size - pool.size
-        if added <= 0 or self._group is None or self._is_stopping:
+    def resize(self, pool: Pool, size: int) -> None:
+        """Let a pool have so many workers; who is too many leaves when its task has ended."""
+        fewer = pool.size - size
+        if not fewer or self._group is None or self._is_stopping:
             return
-        pool.size = size
+        added = pool.resize(size)
         if pool in self._pipelines:
             self._pipelines[pool].grow(added)
+            self._pipelines[pool].shrink(fewer)
         for name, loop in self._slots(pool, added):
-            self._group.start_soon(self.supervisor.run, name, loop)
+            self._group.start_soon(self._employ, name, loop)
+
+    def sizers(self) -> Iterator[Sizer]:
+        """Tell who scales pools, where that is wanted: those without a size of their own."""
+        scaling = self.config.workers
+        if isinstance(scaling, ScalingConfig) and isinstance(self.store, Inspecting):
+            for pool in filter(self._is_scaled, self.pools):
+                yield Sizer(
+                    store=self.store,
+                    pool=pool,
+                    config=scaling,
+                    resize=self.resize,
+                    is_sharing=self.config.mode is None,
+                )
+
+    def _is_scaled(self, pool: Pool) -> bool:
+        return not self._has_own_workers(pool.sources[0].queue.name)
+
+    async def _employ(self, name: str, loop: Loop) -> None:
+        await self.supervisor.run(name, loop)
+        if not self._is_stopping:  # it has left, and its name is never used again
+            self.supervisor.loops.pop(name, None)
 
     def _slots(self, pool: Pool, number: int) -> Iterator[tuple[str, Loop]]:
         """Make more loops that each run one task after the other."""
@@ -138,7 +171,7 @@ class Crew:
         ]
         shared = [each for each in served if not self._has_own_workers(each.queue.name)]
         if shared:
-            yield self._pool(shared, self.config.workers)
+            yield self._pool(shared, self.config.least_workers)
         for source in served:
             if source not in shared:
                 yield self._pool([source], source.queue.workers or 1)

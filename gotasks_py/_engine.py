@@ -113,6 +113,7 @@ class Engine:
             running=self._running,
             heartbeat=self._heartbeat,
             supervisor=self._supervisor,
+            most_workers=lambda: self._crew.most_workers,
         )
         self._orders = Orders(store, self.id, self._running, self.obey)
         self._listener = ManagerListener(
@@ -237,6 +238,8 @@ class Engine:
         for number, pool in enumerate(self._crew.pools):
             surveyor = Surveyor(self._store, pool, self._config.poll)
             loops[f"surveyor.{number}"] = surveyor.run
+        for number, sizer in enumerate(self._crew.sizers()):
+            loops[f"sizer.{number}"] = sizer.run
         if self._config.heartbeat:
             loops["heartbeat"] = self._heartbeat.run
         if self._recorder is not None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from gotasks_py._loads import load_of, run_times
+from gotasks_py.autoscaling import wanted_workers
 from gotasks_py.clock import Clock
 from gotasks_py.errors import StoreError
 from gotasks_py.inspecting import Inspecting, QueueOverview
@@ -56,13 +58,16 @@ class Gauger:
             return ()
         try:
             overviews = await self.store.overview()
+            times = await run_times(self.store)
         except StoreError as error:
             # That the manager is there is to be said all the same.
             logger.warning("cannot look at the queues, trying again: %s", error)
             return ()
         self._looked = window
         return [
-            gauges_document(self._gauges(each, window, now), self.config.retention)
+            gauges_document(
+                self._gauges(each, window, now, times.get(each.name)), self.config.retention
+            )
             for each in overviews
         ]
 
@@ -70,7 +75,9 @@ class Gauger:
         """Ask who leads."""
         self._leader = await self.store.leader(DUTY)
 
-    def _gauges(self, overview: QueueOverview, window: datetime, now: datetime) -> Gauges:
+    def _gauges(
+        self, overview: QueueOverview, window: datetime, now: datetime, run_time: timedelta | None
+    ) -> Gauges:
         return Gauges(
             start=window,
             length=self.config.window,
@@ -79,6 +86,7 @@ class Gauger:
             counts={status: count.value for status, count in overview.counts.items()},
             oldest_due_age=overview.oldest_due_age or timedelta(0),
             is_paused=overview.pause is not None and overview.pause.holds(now),
+            wanted_workers=wanted_workers(load_of(overview, run_time), self.config.target_wait),
             is_capped=not all(count.is_exact for count in overview.counts.values()),
         )
 

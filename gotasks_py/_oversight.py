@@ -9,6 +9,8 @@ from functools import partial
 from typing import Final
 
 from gotasks_py._bulk_operations import BulkOperation, BulkReport, Progress
+from gotasks_py._loads import load_of, run_times
+from gotasks_py.autoscaling import QueueLoad
 from gotasks_py.checks import check_count, check_name
 from gotasks_py.controls import Controlling, Pause
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
@@ -60,6 +62,15 @@ class Oversight:
         if queue is not None and not found:
             raise UnknownQueueError(queue, list(await self._store.queues()))
         return found
+
+    async def loads(self) -> Sequence[QueueLoad]:
+        """Tell what each recorded queue has to do, as an autoscaler wants to know it.
+
+        See :func:`gotasks_py.autoscaling.wanted_workers`.
+        """
+        overviews = await self.overview()
+        times = await run_times(self._store)
+        return [load_of(each, times.get(each.name)) for each in overviews]
 
     async def explain(self, task_id: object) -> Explanation:
         """Tell why a task is not running, or where it runs.

@@ -79,8 +79,13 @@ class Pipeline:
                 await self._return(unstarted)
 
     async def work(self) -> None:
-        """Run one task after the other until the pool stops."""
+        """Run one task after the other until the pool stops, or has workers to spare."""
         while not self.pool.is_stopping:
+            if self.pool.headcount.leaves_one():
+                self._free -= 1
+                self._appetite.slots -= 1
+                self._wake(len(self._buffer))
+                return
             # The handlers' scope, too: one for each would take a tenth of a short task's time.
             with anyio.CancelScope(shield=True) as scope:
                 await self._run_on(scope)
@@ -111,7 +116,10 @@ class Pipeline:
     async def _run_on(self, scope: anyio.CancelScope) -> None:
         """Run what is in the buffer, until a handler had to be stopped through the scope."""
         clock = self.runner.store.clock
-        while self._buffer and not self.pool.is_stopping and not scope.cancel_called:
+        pool = self.pool
+        while self._buffer and not (
+            pool.is_stopping or pool.headcount.surplus or scope.cancel_called
+        ):
             claimed, began = self._buffer.popleft(), clock.monotonic()
             if claimed.source.is_held or self._is_late(claimed, began):
                 await self._return([claimed, *self._late_ones(began)])
@@ -141,7 +149,7 @@ class Pipeline:
 
     async def _wait(self) -> None:
         """Wait until there is something to run."""
-        if self.pool.is_stopping or self._buffer:
+        if self.pool.is_stopping or self._buffer or self.pool.headcount.surplus:
             return
         event = anyio.Event()
         self._idle.append(event)
@@ -213,6 +221,10 @@ class Pipeline:
         )
         self.runner.meter.begun(running.task, now)
         return True
+
+    def shrink(self, number: int) -> None:
+        """Notice that so many workers are to leave, which those do first that are idle."""
+        self._wake(number)
 
     def grow(self, number: int) -> None:
         """Have more workers, which somebody else starts."""

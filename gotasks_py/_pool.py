@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 
 from gotasks_py._claims import Claimed, LostClaims, Sent
+from gotasks_py._headcount import Headcount
 from gotasks_py._meter import Meter
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
 from gotasks_py.backoff import Exponential
@@ -54,7 +55,7 @@ class Pool:
         self._store = store
         self._meter = meter
         self._scheduler = Scheduler(sources, order)
-        self.size = size
+        self.headcount = Headcount(size)
         self._lease = lease
         self._poll_seconds = poll.total_seconds()
         for source in sources:
@@ -85,6 +86,28 @@ class Pool:
             return False
         owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
         return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))
+
+    @property
+    def size(self) -> int:
+        """How many workers there are to be."""
+        return self.headcount.size
+
+    def resize(self, size: int) -> int:
+        """Have so many workers; tell how many more are to be started."""
+        fewer = self.size - size
+        added = self.headcount.change(size)
+        for source in self.sources:
+            source.limit = self._limit(source.queue)
+        for _ in range(fewer):
+            self.wake_one()
+        return added
+
+    def limit_share(self, source: Source, share: float) -> None:
+        """Let so many tasks of a queue be in hand at once, while others wait as well."""
+        was_wanted = source.is_wanted
+        source.share = share
+        if source.is_wanted and not was_wanted:
+            self.wake_one()
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -168,14 +191,17 @@ class Pool:
             if source.queue.name != queue.name:
                 continue
             source.queue, source.is_held = queue, is_held
-            wanted = self.size if queue.workers is None else queue.workers
-            # Every worker is no limit: a pipeline has more in its hands than it runs.
-            source.limit = wanted if wanted < self.size else math.inf
+            source.limit = self._limit(queue)
             self._paced_at = self._store.clock.now()
             if not is_held:
                 source.nudge()
                 self.wake_one()
         self._reschedule()
+
+    def _limit(self, queue: QueuePolicy) -> float:
+        wanted = self.size if queue.workers is None else queue.workers
+        # Every worker is no limit: a pipeline has more in its hands than it runs.
+        return wanted if wanted < self.size else math.inf
 
     def ended(self, claimed: Claimed) -> None:
         """Notice that a claimed task is no longer in this manager's hands."""

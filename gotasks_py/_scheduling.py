@@ -43,6 +43,8 @@ class Source:
     """Whether nothing is to be claimed, by somebody's wish."""
     limit: float = math.inf
     """How many of its tasks may be in this manager's hands at once."""
+    share: float = math.inf
+    """How many, so that the other queues of its pool get their share of the workers."""
     in_hand: int = 0
     """How many are, those that are being asked for included."""
     is_surveyed: bool = False
@@ -109,7 +111,7 @@ class Source:
     @property
     def is_wanted(self) -> bool:
         """Whether it may be claimed from, if it has work."""
-        return not self.is_held and self.in_hand < self.limit
+        return not self.is_held and self.in_hand < min(self.limit, self.share)
 
     @property
     def is_to_survey(self) -> bool:

@@ -30,8 +30,8 @@ class Worker:
     work_began: Callable[[], None]
 
     async def run(self) -> None:
-        """Work until the pool stops."""
-        while not self.pool.is_stopping:
+        """Work until the pool stops, or has workers to spare."""
+        while not self.pool.is_stopping and not self.pool.headcount.leaves_one():
             worked = False
             # A claim under way is never abandoned: the store may have carried it out.
             with anyio.CancelScope(shield=True):
@@ -40,6 +40,8 @@ class Worker:
                 await checkpoint()
             else:
                 await self.pool.wait()
+        # It may have been woken for work that another is to do now.
+        self.pool.wake_one()
 
     async def _turn(self) -> bool:
         claims = await self.pool.claim(self.owner)

@@ -22,7 +22,9 @@ class Health:
     ``ok`` is true when ``reasons`` is empty; watch it, and take traffic away by it. Workers
     that are all busy for longer than a lease are a reason too: nothing is claimed then.
     ``is_alive`` is false when only a restart helps: the manager has failed or ended, or
-    leases pass without a renewal. Restart by that. ``claimed_tasks`` is how many tasks were
+    leases pass without a renewal. Restart by that. ``workers`` is how many
+    tasks it can run at once, and ``most_workers`` how many where it may scale them.
+    ``claimed_tasks`` is how many tasks were
     claimed since the start, ``last_claim_at`` when the store last answered a claim (at first,
     when the manager started), ``last_beat_at`` when it last took a heartbeat; both in store
     time. ``is_stream_connected`` says whether the store tells of
@@ -36,6 +38,7 @@ class Health:
     is_alive: bool = False
     running_tasks: int = 0
     workers: int = 0
+    most_workers: int = 0
     claimed_tasks: int = 0
     last_claim_at: datetime | None = None
     last_beat_at: datetime | None = None

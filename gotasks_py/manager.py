@@ -27,6 +27,7 @@ from gotasks_py._janitor import JanitorConfig
 from gotasks_py._reporting import Books
 from gotasks_py._scheduling import QueueOrder
 from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
+from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.backoff import Backoff, Exponential
 from gotasks_py.checks import check_name
 from gotasks_py.errors import ConfigurationError, HandlerError, UnknownQueueError
@@ -58,7 +59,9 @@ class Manager(Client):
     Args:
         store: Where tasks are kept.
         queues: The queues that this manager works with; every one must be declared.
-        workers: How many tasks run at once over all queues that have no pool of their own.
+        workers: How many tasks run at once over all queues that have no pool of their own; or
+            between which bounds to follow what waits in them, as a
+            :class:`~gotasks_py.autoscaling.ScalingConfig`.
         lease: How long a claimed task is this manager's without a renewal. At least 100 ms
             with the heartbeat, 1 s without.
         name: The first part of the id that the manager takes at each start.
@@ -92,7 +95,7 @@ class Manager(Client):
         store: Store,
         *,
         queues: Sequence[QueuePolicy] = (),
-        workers: int = 8,
+        workers: int | ScalingConfig = 8,
         lease: timedelta = timedelta(seconds=60),
         name: str = "manager",
         order: QueueOrder = "weighted",
@@ -221,7 +224,12 @@ class Manager(Client):
         """Tell the types of a queue that have a handler here, sorted."""
         return self._registry.types(queue)
 
-    def override(self, *, queues: Sequence[str] | None = None, workers: int | None = None) -> None:
+    def override(
+        self,
+        *,
+        queues: Sequence[str] | None = None,
+        workers: int | ScalingConfig | None = None,
+    ) -> None:
         """Change how much the next :meth:`start` sets going, as a deployment decides.
 
         Args:

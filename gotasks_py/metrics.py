@@ -30,6 +30,8 @@ class MetricsConfig:
     ``interval``: how often it writes them, and that it is there; default 10 s. It counts as
     gone when it has been silent for three intervals. ``window``: how much time one document
     covers; default one minute. ``retention``: how long documents are kept; default 7 days.
+    ``target_wait``: how long a task that is due may wait, for the gauge of how many workers a
+    queue wants; default 5 s.
 
     Raises:
         ConfigurationError: a time is out of its bounds, or the window is no multiple of a
@@ -39,6 +41,7 @@ class MetricsConfig:
     interval: timedelta = timedelta(seconds=10)
     window: timedelta = timedelta(minutes=1)
     retention: timedelta = timedelta(days=7)
+    target_wait: timedelta = timedelta(seconds=5)
 
     def __post_init__(self) -> None:
         check_duration(
@@ -47,6 +50,8 @@ class MetricsConfig:
         check_duration(
             "window", self.window, minimum=timedelta(seconds=1), maximum=timedelta(days=1)
         )
+        shortest = timedelta(milliseconds=1)
+        check_duration("target_wait", self.target_wait, minimum=shortest, maximum=LONGEST)
         check_duration("retention", self.retention, minimum=timedelta(minutes=1), maximum=LONGEST)
 
     @property
@@ -154,6 +159,8 @@ class Gauges:
     oldest_due_age: timedelta
     is_paused: bool = False
     is_capped: bool = False
+    wanted_workers: int = 0
+    """How many workers, of all managers, would keep waits below ``MetricsConfig.target_wait``."""
 
     @property
     def running(self) -> int:
@@ -235,6 +242,7 @@ def gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
         "oldest_due_age_ms": gauges.oldest_due_age // _MILLISECOND,
         "is_paused": gauges.is_paused,
         "is_capped": gauges.is_capped,
+        "wanted_workers": gauges.wanted_workers,
         "expires_at": gauges.start + gauges.length + retention,
     }
 
@@ -304,6 +312,7 @@ def _gauges(
         oldest_due_age=milliseconds(document.get("oldest_due_age_ms")),
         is_paused=document.get("is_paused") is True,
         is_capped=document.get("is_capped") is True,
+        wanted_workers=whole(document.get("wanted_workers")),
     )
 
 

@@ -6,8 +6,7 @@ process that serves it is enough.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry
@@ -16,10 +15,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from gotasks_py._totals import StoreTotals, TypeKey
 from gotasks_py.errors import ConfigurationError, StoreError
-from gotasks_py.metering import Metering
-from gotasks_py.metrics import COUNTERS, LATENCIES, Activity, Gauges
-from gotasks_py.nodes import Node
+from gotasks_py.metrics import COUNTERS, LATENCIES, Activity
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,11 +25,6 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 """The upper bounds of the histograms' buckets, in seconds."""
-
-_HORIZON: Final = timedelta(minutes=10)
-"""How late a manager may write what it counted, and it still is noticed."""
-
-_Type: TypeAlias = tuple[str, str]
 
 
 class StoreCollector(Collector):
@@ -45,14 +38,7 @@ class StoreCollector(Collector):
     """
 
     def __init__(self, store: object) -> None:
-        if not isinstance(store, Metering):
-            msg = f"store must be one that keeps metrics, such as MongoStore(...), not {store!r}"
-            raise ConfigurationError(msg)
-        self._store = store
-        self._settled: dict[_Type, Activity] = {}
-        self._recent: dict[tuple[datetime, timedelta, str, str], Activity] = {}
-        self._gauges: Mapping[str, Gauges] = {}
-        self._nodes: Sequence[Node] = ()
+        self._totals = StoreTotals(store)
 
     async def refresh(self) -> None:
         """Read what is new.
@@ -60,17 +46,7 @@ class StoreCollector(Collector):
         Raises:
             StoreError: the database refused, or did not answer.
         """
-        metrics = await self._store.metrics(since=_HORIZON)
-        nodes = await self._store.nodes()
-        read = {
-            (each.start, each.length, each.queue, each.type): each.activity
-            for each in metrics.windows
-        }
-        for key in self._recent.keys() - read.keys():
-            _, _, queue, name = key
-            settled = self._settled.setdefault((queue, name), Activity())
-            settled.merge(self._recent[key])
-        self._recent, self._gauges, self._nodes = read, metrics.latest(), nodes
+        await self._totals.refresh()
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was read last."""
@@ -78,16 +54,8 @@ class StoreCollector(Collector):
         yield from self._gauged()
         yield from self._manned()
 
-    def _totals(self) -> Mapping[_Type, Activity]:
-        totals: dict[_Type, Activity] = {}
-        for key, activity in self._settled.items():
-            totals.setdefault(key, Activity()).merge(activity)
-        for (_, _, queue, name), activity in self._recent.items():
-            totals.setdefault((queue, name), Activity()).merge(activity)
-        return totals
-
     def _counted(self) -> Iterator[Metric]:
-        totals = self._totals()
+        totals = self._totals.totals()
         events = CounterMetricFamily(
             "gotasks_events", "What happened to tasks.", labels=("queue", "type", "event")
         )
@@ -110,15 +78,21 @@ class StoreCollector(Collector):
         paused = GaugeMetricFamily(
             "gotasks_queue_paused", "Whether the queue is paused.", labels=("queue",)
         )
-        for queue, gauges in self._gauges.items():
+        wanted = GaugeMetricFamily(
+            "gotasks_queue_wanted_workers",
+            "How many workers would keep waits as short as is wanted.",
+            labels=("queue",),
+        )
+        for queue, gauges in self._totals.gauges.items():
             for status, count in gauges.counts.items():
                 tasks.add_metric((queue, status.value), count)
             age.add_metric((queue,), gauges.oldest_due_age.total_seconds())
             paused.add_metric((queue,), gauges.is_paused)
-        yield from (tasks, age, paused)
+            wanted.add_metric((queue,), gauges.wanted_workers)
+        yield from (tasks, age, paused, wanted)
 
     def _manned(self) -> Iterator[Metric]:
-        nodes = self._nodes
+        nodes = self._totals.nodes
         yield GaugeMetricFamily("gotasks_nodes", "How many managers run.", len(nodes))
         yield GaugeMetricFamily(
             "gotasks_workers",
@@ -132,7 +106,7 @@ class StoreCollector(Collector):
         )
 
 
-def _histogram(latency: str, totals: Mapping[_Type, Activity]) -> HistogramMetricFamily:
+def _histogram(latency: str, totals: Mapping[TypeKey, Activity]) -> HistogramMetricFamily:
     family = HistogramMetricFamily(
         f"gotasks_{latency}_seconds", _MEANINGS[latency], labels=("queue", "type")
     )

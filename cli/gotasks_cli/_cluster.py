@@ -10,7 +10,6 @@ import typer
 from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
 from gotasks_cli._output import Format, Percentiles, Record, print_records
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
-from gotasks_cli._scaling import loads
 from gotasks_cli._session import Target, with_manager
 from gotasks_py import Manager
 from gotasks_py.autoscaling import wanted_workers
@@ -87,7 +86,7 @@ def scaling(
 ) -> None:
     """Print how many workers each queue wants, for autoscalers of any kind."""
     span = timedelta(seconds=target_wait)
-    found = with_manager(Target(app, store), loads)
+    found = with_manager(Target(app, store), lambda manager: manager.loads())
     rows = [
         {
             "queue": load.queue,

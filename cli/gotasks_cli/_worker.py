@@ -34,6 +34,7 @@ logger = logging.getLogger("gotasks_cli.worker")
 
 _LINE: Final = "%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s"
 _MOST_PROCESSES: Final = 256
+_MOST_WORKERS: Final = 10_000
 
 
 class LogLevel(StrEnum):
@@ -51,7 +52,7 @@ class Work:
 
     app: str
     queues: Sequence[str] | None
-    workers: int | None
+    workers: str | None
     grace: timedelta
     target_wait: timedelta
     limits: Limits
@@ -87,9 +88,13 @@ def worker(
         ),
     ] = None,
     workers: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--workers", "-w", min=1, help="How many tasks each process runs at once; else APP's."
+            "--workers",
+            "-w",
+            metavar="N|MIN..MAX",
+            help="How many tasks each process runs at once; between two bounds, by what waits in "
+            "its queues; else APP's.",
         ),
     ] = None,
     processes: Annotated[
@@ -134,6 +139,8 @@ def worker(
     third one.
     """
     logging.basicConfig(level=log_level.upper(), format=_LINE)
+    if workers is not None:
+        _bounds("--workers", workers, _MOST_WORKERS)
     work = Work(
         app=app,
         queues=_names(queues),
@@ -160,7 +167,7 @@ async def serve(work: Work) -> ExitCode:
         Exception: it failed.
     """
     async with opened(Target(app=work.app)) as manager:
-        manager.override(queues=work.queues, workers=work.workers)
+        manager.override(queues=work.queues, workers=_workers(work))
         reached: list[str] = []
         async with anyio.create_task_group() as group:
             group.start_soon(_recycle, manager, work, reached)
@@ -187,13 +194,24 @@ def _names(given: Sequence[str] | None) -> Sequence[str] | None:
     return names
 
 
+def _workers(work: Work) -> int | ScalingConfig | None:
+    if work.workers is None:
+        return None
+    least, most = _bounds("--workers", work.workers, _MOST_WORKERS)
+    if ".." not in work.workers:
+        return most
+    return ScalingConfig(least=least, most=most, target_wait=work.target_wait)
+
+
 def _scaling(processes: str, target_wait: float) -> ScalingConfig:
-    bounds = re.fullmatch(r"([0-9]{1,3})(?:\.\.([0-9]{1,3}))?", processes)
-    least, most = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (0, 0)
-    if not 1 <= least <= most <= _MOST_PROCESSES:
-        msg = (
-            f"--processes must be a number from 1 to {_MOST_PROCESSES}, or two as in 2..8, "
-            f"not {processes!r}"
-        )
-        raise Problem(msg)
+    least, most = _bounds("--processes", processes, _MOST_PROCESSES)
     return ScalingConfig(least=least, most=most, target_wait=timedelta(seconds=target_wait))
+
+
+def _bounds(option: str, given: str, limit: int) -> tuple[int, int]:
+    bounds = re.fullmatch(r"([0-9]{1,5})(?:\.\.([0-9]{1,5}))?", given)
+    least, most = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (0, 0)
+    if not 1 <= least <= most <= limit:
+        msg = f"{option} must be a number from 1 to {limit}, or two as in 2..8, not {given!r}"
+        raise Problem(msg)
+    return least, most

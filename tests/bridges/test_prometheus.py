@@ -104,6 +104,7 @@ async def test_queues_and_managers_are_told(store: MemStore, prometheus: httpx.A
         counts={Status.PENDING: 7},
         oldest_due_age=timedelta(seconds=90),
         is_paused=True,
+        wanted_workers=5,
     )
     node = Node(id="m.1", host="h", pid=1, version="1", capacity=8, running=3)
     beat = Beat(node=node, good_for=MINUTE)
@@ -112,6 +113,7 @@ async def test_queues_and_managers_are_told(store: MemStore, prometheus: httpx.A
     assert told["gotasks_queue_tasks", "pending", "q"] == 7
     assert told["gotasks_queue_oldest_due_age_seconds", "q"] == 90
     assert told["gotasks_queue_paused", "q"] == 1
+    assert told["gotasks_queue_wanted_workers", "q"] == 5
     assert told["gotasks_nodes",] == 1
     assert told["gotasks_workers",] == 8
     assert told["gotasks_workers_busy",] == 3

@@ -10,7 +10,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from gotasks_cli._scaling import REPORTS, follow, loads, report
+from gotasks_cli._scaling import REPORTS, follow, report
 from gotasks_py import Enqueue
 from gotasks_py.autoscaling import QueueLoad, ScalingConfig
 from tests.cli import shop
@@ -64,7 +64,7 @@ async def test_the_supervisor_follows_the_latest_report_and_says_why(
 async def test_loads_tell_what_waits_and_what_runs() -> None:
     manager = shop.make()
     await manager.enqueue_many([Enqueue("emails", "send", shop.Email(to="a"))] * 3)
-    by_queue = {each.queue: each for each in await loads(manager)}
+    by_queue = {each.queue: each for each in await manager.loads()}
     assert by_queue["reports"] == QueueLoad(queue="reports", due=0, running=0)
     assert (by_queue["emails"].due, by_queue["emails"].running) == (3, 0)
 

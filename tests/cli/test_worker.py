@@ -83,6 +83,18 @@ def test_a_second_signal_hands_back_at_once(shop: Shop) -> None:
     assert (task["attempts"], task["interruptions"]) == (0, 1)
 
 
+def test_a_worker_takes_on_workers_between_its_bounds(shop: Shop) -> None:
+    slow = shop.enqueue(*[Enqueue("q", "sleep", 600.0)] * 4)
+    options = ("--workers", "1..4", "--target-wait", "0.01", "--grace", "0")
+    with started("worker", APP, *options, env=shop.env) as worker:
+        assert worker.hear(r"(\d) workers instead of")[0] == "2"
+        worker.hear("sleeps", times=4)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0
+    for task_id in slow:
+        shop.become(task_id, "pending")
+
+
 def test_a_worker_that_cannot_start_says_why() -> None:
     url = "mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50"
     with started("worker", APP, env={"SHOP_URL": url}) as worker:

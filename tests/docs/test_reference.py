@@ -23,6 +23,7 @@ from gotasks_py import (
     TaskPolicy,
     errors,
 )
+from gotasks_py.autoscaling import ScalingConfig
 from tests.docs import lifecycle_chart
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -74,6 +75,7 @@ def options_of(function: Callable[..., Any]) -> list[tuple[str, str]]:
         ("PipelineMode", PipelineMode),
         ("JanitorConfig", JanitorConfig),
         ("MetricsConfig", MetricsConfig),
+        ("ScalingConfig", ScalingConfig),
         ("MongoStore", MongoStore),
     ],
 )

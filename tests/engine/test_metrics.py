@@ -346,6 +346,19 @@ async def test_managers_count_into_windows_of_their_own_and_are_summed(store: Fa
     assert set(starts.values()) == {1}
 
 
+async def test_how_many_workers_a_queue_wants_is_told_once_a_window(store: FaultyStore) -> None:
+    manager = working(store, workers=1, metrics=MetricsConfig(target_wait=seconds(20)))
+    # Of two seconds each, so that one worker is there for 200 s, and ten for 20.
+    await enqueue(manager, *["success"] * 100)
+    async with manager:
+        await anyio.sleep(300)
+    wanted = [each.wanted_workers for each in (await read(store)).gauges]
+    known = wanted[1:]
+    assert 6 <= known[0] <= 10
+    assert known == sorted(known, reverse=True)
+    assert known[-1] == 0
+
+
 async def test_queues_are_looked_at_once_a_window_however_many_managers(
     store: FaultyStore,
 ) -> None:
