@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class BulkRecorder:
         self._changed = anyio.Event()
         self._flushed = anyio.Event()
         self._writing = 0
+        self._wrote_at = -math.inf
         self._is_draining = False
 
     def take(self, attempt: Concluding, verdict: Done, duration: timedelta) -> bool:
@@ -107,6 +109,7 @@ class BulkRecorder:
                 await self._wait_for_more()
                 while self._gathered and self._writing < _WRITES_AT_ONCE:
                     self._writing += 1
+                    self._wrote_at = self._clock.monotonic()
                     group.start_soon(self._flush, self._batch())
                 if self._writing >= _WRITES_AT_ONCE:
                     await self._flushed.wait()
@@ -130,7 +133,13 @@ class BulkRecorder:
 
     async def _wait_for_more(self) -> None:
         first = self._gathered[0].attempt.running
-        with anyio.move_on_after(self._patience(first)):
+        # From the last write on: what comes after a silence would be waiting for nothing, and
+        # would run again if this process were killed meanwhile.
+        patience = self._wrote_at + self._patience(first) - self._clock.monotonic()
+        if patience <= 0:
+            await checkpoint()  # what ends in the same turn of the event loop comes along
+            return
+        with anyio.move_on_after(patience):
             while len(self._gathered) < self._mode.flush_size and not self._is_draining:
                 await self._change()
 

@@ -34,8 +34,9 @@ class PipelineMode:
             and the manager's ``lease``. What waits longer goes back. At least 100 ms, and
             longer than the database takes for a claim.
         flush_size: How many successes are recorded at once, at the latest.
-        flush_interval: How long a success waits to be recorded, at most. It is never longer
-            than a fraction of the lease.
+        flush_interval: How long a success waits to be recorded, at most, since the last ones
+            were; after a silence it is recorded at once. It is never longer than a fraction of
+            the lease.
 
     Raises:
         ConfigurationError: a setting is out of its bounds.

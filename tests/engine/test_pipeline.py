@@ -223,24 +223,27 @@ async def test_an_outcome_that_the_fence_refuses_is_told_apart(store: FaultyStor
     async def work(number: int) -> int:
         return number
 
-    handles = await manager.enqueue_many(many(8))
-    stolen, cancelled, deleted = (handle.id for handle in handles[:3])
+    before = await manager.enqueue("q", "work", -1)
     async with manager:
-        await ears.wait("before_handle", 8)
+        await ears.wait("on_done")  # the next ones are gathered
+        handles = await manager.enqueue_many(many(8))
+        stolen, cancelled, deleted = (handle.id for handle in handles[:3])
+        await ears.wait("before_handle", 9)
         await anyio.sleep(0.1)
         lease = (await store.stored(stolen)).lease
         assert lease is not None
         store.edit(stolen, lease={"token": "another's", "owner": "w", "until": lease.until})
         await manager.cancel(cancelled)
         await manager.delete(deleted)
-        await ears.wait("on_done", 5)
+        await ears.wait("on_done", 6)
         await ears.wait("on_lease_lost", 2)
         await ears.wait("on_cancelled")
         await manager.stop(timeout=0)
 
     assert {event.task.id for event in ears.of("on_lease_lost")} == {stolen, deleted}
     assert {event.task.id for event in ears.of("on_cancelled")} == {cancelled}
-    assert {event.task.id for event in ears.of("on_done")} == {handle.id for handle in handles[3:]}
+    done = {before.id, *(handle.id for handle in handles[3:])}
+    assert {event.task.id for event in ears.of("on_done")} == done
     assert (await store.stored(stolen)).result is None
     assert (await store.stored(cancelled)).status is Status.CANCELLED
 
@@ -392,6 +395,27 @@ async def test_queues_share_by_weight(store: FaultyStore) -> None:
     assert 0.6 < first.count("q") / len(first) < 0.9
 
 
+async def test_what_comes_after_a_silence_is_recorded_at_once(store: FaultyStore) -> None:
+    mode = PipelineMode(flush_interval=seconds(1))
+    manager = a_pipeline(store, mode=mode, lease=seconds(200), hooks=(ears := Ears()).hooks())
+    moments = list[float]()
+
+    @manager.handler("q", "work")
+    async def work(number: int) -> int:
+        return number
+
+    async with manager:
+        for number in range(3):
+            began = anyio.current_time()
+            await manager.enqueue_many(many(2))
+            await ears.wait("on_done", 2 * number + 2)
+            moments.append(anyio.current_time() - began)
+            await anyio.sleep(2)
+
+    assert max(moments) < 0.1
+    assert store.calls["settle_many"] == 3
+
+
 async def test_a_stop_records_what_is_gathered(store: FaultyStore) -> None:
     mode = PipelineMode(flush_interval=timedelta(hours=1), flush_size=10_000)
     manager = a_pipeline(
@@ -402,15 +426,17 @@ async def test_a_stop_records_what_is_gathered(store: FaultyStore) -> None:
     async def work(number: int) -> int:
         return number
 
-    await manager.enqueue_many(many(20))
+    await manager.enqueue("q", "work", -1)
     await manager.start()
-    await ears.wait("before_handle", 20)
+    await ears.wait("on_done")
+    await manager.enqueue_many(many(20))
+    await ears.wait("before_handle", 21)
     await anyio.sleep(1)
-    assert not ears.of("on_done")
+    assert len(ears.of("on_done")) == 1
     assert manager.health().running_tasks == 20
     await manager.stop()
 
-    assert len(ears.of("on_done")) == 20
+    assert len(ears.of("on_done")) == 21
     assert {task.status for task in store.all_tasks()} == {Status.DONE}
 
 
