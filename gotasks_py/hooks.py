@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, Protocol, TypeAlias
@@ -13,6 +12,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import anyio
 
 from gotasks_py.context import TaskContext
+from gotasks_py.copying import copied
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.task import Task
 
@@ -161,9 +161,9 @@ def _copied(task: Task) -> Task:
     """Give hooks data of their own: they can change nothing."""
     return replace(
         task,
-        payload=deepcopy(task.payload),
-        metadata=deepcopy(task.metadata),
-        progress=deepcopy(task.progress),
+        payload=copied(task.payload),
+        metadata=copied(task.metadata),
+        progress=copied(task.progress),
     )
 
 

@@ -6,7 +6,6 @@ server every stored time moves into the past instead.
 
 from __future__ import annotations
 
-import copy
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from pymongo.read_concern import ReadConcern
 from gotasks_memstore import MemStore
 from gotasks_mongostore import MongoStore
 from gotasks_py.clock import truncated
+from gotasks_py.copying import copied
 from gotasks_py.lifecycle import enqueued
 from gotasks_py.store import ClaimRequest, Renewal, Store, TaskDocument
 from gotasks_py.task import LeaseRef, Task, TaskId
@@ -91,10 +91,10 @@ class MemHand:
         self._clock = clock
 
     def write(self, document: TaskDocument) -> None:
-        self._documents.put(copy.deepcopy(document))
+        self._documents.put(copied(document))
 
     def read(self, task_id: TaskId) -> TaskDocument | None:
-        return copy.deepcopy(self._documents.get(task_id))
+        return copied(self._documents.get(task_id))
 
     def pass_time(self, span: timedelta) -> None:
         self._clock.advance(span)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from gotasks_py.copying import copied
 from gotasks_py.expressions import (
     Added,
     Appended,
@@ -42,7 +42,7 @@ def apply(patch: Patch, document: TaskDocument, now: datetime, each: object = No
         path: came_along if isinstance(change, Each) else _evaluate(change, document, now)
         for path, change in patch.changes.items()
     }
-    changed = copy.deepcopy(document)
+    changed = copied(document)
     for path, value in values.items():
         _assign(changed, path, value)
     return changed
@@ -72,7 +72,7 @@ def _assign(document: TaskDocument, path: str, value: object) -> None:
     if value is _ABSENT:
         target.pop(name, None)
     else:
-        target[name] = copy.deepcopy(value)
+        target[name] = copied(value)
 
 
 def _evaluate(expression: Expression, document: TaskDocument, now: datetime) -> object:  # noqa: C901, PLR0911, PLR0912  - one case per kind of expression

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +9,7 @@ from gotasks_memstore import _inspecting
 from gotasks_memstore._documents import Documents, id_of
 from gotasks_py.checks import check_count
 from gotasks_py.clock import Clock
+from gotasks_py.copying import copied
 from gotasks_py.inspecting import Count, DeadPage, QueueOverview, TaskFilter, TaskPage
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import Status, TaskId
@@ -44,7 +44,7 @@ class Inspection:
         newest_first: bool = True,
     ) -> TaskPage:
         with self._lock:
-            fitting = copy.deepcopy(list(self._fitting(wanted)))
+            fitting = copied(list(self._fitting(wanted)))
         return _inspecting.page(fitting, limit=limit, cursor=cursor, newest_first=newest_first)
 
     async def count_tasks(self, wanted: TaskFilter, *, limit: int = 10_000) -> Count:
@@ -56,7 +56,7 @@ class Inspection:
         self, queue: str | None = None, *, limit: int = 50, cursor: str | None = None
     ) -> DeadPage:
         with self._lock:
-            dead = copy.deepcopy(list(self._fitting(TaskFilter(status=Status.DEAD))))
+            dead = copied(list(self._fitting(TaskFilter(status=Status.DEAD))))
         return _inspecting.dead_groups(dead, queue, limit=limit, cursor=cursor)
 
     async def delete_tasks(self, wanted: TaskFilter, ids: Sequence[TaskId]) -> int:

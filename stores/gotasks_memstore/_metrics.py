@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypeAlias
 
+from gotasks_py.copying import copied
 from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import Metrics, MetricsDocument, Summing
 from gotasks_py.nodes import Candidacy, Leadership, Node
@@ -82,7 +82,7 @@ class MetricsDocuments:
         return (each for each in self._by_key.values() if each["kind"] in kinds)
 
     def _put(self, document: MetricsDocument) -> None:
-        self._by_key[_key(document)] = copy.deepcopy(document)
+        self._by_key[_key(document)] = copied(document)
 
     def _purge(self, now: datetime) -> None:
         expired = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import heapq
 import os
 import re
@@ -24,6 +23,7 @@ from gotasks_py.auditing import AuditEntry, Auditing
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.controls import Controlling, NodeOrder
+from gotasks_py.copying import copied
 from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
@@ -123,7 +123,7 @@ class MemStore(Control, Inspection, Mending, Audit):
         if is_new:
             self._changes.queue_changed(policy.name)
         policy.refuse_conflict(recorded)
-        return copy.deepcopy(recorded)
+        return copied(recorded)
 
     async def set_queue_policy(self, policy: QueuePolicy) -> None:
         with self._lock:
@@ -133,7 +133,7 @@ class MemStore(Control, Inspection, Mending, Audit):
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
         with self._lock:
-            return copy.deepcopy(self._queues)
+            return copied(self._queues)
 
     def watch(
         self, *, finished: bool, position: object = None
@@ -149,7 +149,7 @@ class MemStore(Control, Inspection, Mending, Audit):
             self._purge()
             if self._documents.get(id_of(document)) is None:
                 self._check_key(document)
-                self._documents.put(copy.deepcopy(document))
+                self._documents.put(copied(document))
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         failures: dict[int, GotasksError] = {}
@@ -372,7 +372,7 @@ def _no_transactions() -> ConfigurationError:
 
 
 def _read(document: TaskDocument) -> Task:
-    return Task.from_document(copy.deepcopy(document))
+    return Task.from_document(copied(document))
 
 
 def _is_due(document: TaskDocument, now: datetime) -> bool:

@@ -46,7 +46,7 @@ def many(number: int, policy: TaskPolicy | None = None) -> list[Enqueue]:
 
 
 async def all_final(store: FaultyStore) -> None:
-    while any(not task.status.is_final for task in store.all_tasks()):
+    while not store.are_all_final():
         await anyio.sleep(0.1)
 
 

@@ -192,6 +192,9 @@ class FaultyStore(MemStore):
     def all_tasks(self) -> list[Task]:
         return [Task.from_document(document) for document in self._documents]
 
+    def are_all_final(self) -> bool:
+        return all(Status(str(each["status"])).is_final for each in self._documents)
+
     def remove(self, task_id: TaskId) -> None:
         self._documents.remove(task_id)
 
