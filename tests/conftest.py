@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient, MongoClient
 
@@ -22,11 +23,16 @@ KINDS = ("memstore", "mongostore", "mongostore-motor")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile("gotasks", deadline=None)  # a busy machine takes its time
+    settings.load_profile("gotasks")
     # PyMongo 4.20: a monitor that is about to connect while its client is closed leaves the
     # socket to the garbage collector, at any later moment.
+    collected = "ignore:Exception ignored in. <{}:pytest.PytestUnraisableExceptionWarning"
     for ignored in (
         "ignore:unclosed <socket:ResourceWarning",
-        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning",
+        "ignore:unclosed transport <_SelectorSocketTransport:ResourceWarning",
+        collected.format("socket"),
+        collected.format("function _SelectorTransport.__del__"),
     ):
         config.addinivalue_line("filterwarnings", ignored)
 

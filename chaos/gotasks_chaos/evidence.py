@@ -293,6 +293,8 @@ def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> It
         # A process that died in a gap could not tell of it: its silence does.
         if each.ended is not None and lines:
             gaps.append((lines[-1].at, each.ended))
+        # One that hardly got to run speaks of that.
+        was_starved = not lately or any(until > lately[0].at for _, until in gaps)
         yield Process(
             name=name,
             began=each.began,
@@ -301,7 +303,7 @@ def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> It
             was_killed=each.was_killed,
             gaps=sorted([*gaps, *each.gaps]),
             was_ready=bool(reports),
-            complaints=lately[-1].facts["reasons"] if lately else [],
+            complaints=[] if was_starved else lately[-1].facts["reasons"],
             logged=reports[-1].facts["logged"] if reports else 0,
             files=max((line.facts["files"] for line in reports), default=0),
         )

@@ -169,15 +169,15 @@ async def test_a_thread_heartbeat_that_crashes_is_started_again(
     monkeypatch: pytest.MonkeyPatch, store: FaultyStore
 ) -> None:
     fail_renewals_of_threads(monkeypatch, store, failing(BUG, times=1))
-    manager = a_manager(store, lease=seconds(0.9))
+    manager = a_manager(store, lease=seconds(1.8))
 
     @manager.handler("q", "work")
     async def work(payload: None) -> str:
-        await anyio.sleep(1.2)
+        await anyio.sleep(2.2)
         return "kept"
 
     async with manager:
         handle = await manager.enqueue("q", "work")
-        assert await handle.result(timeout=5) == "kept"
+        assert await handle.result(timeout=20) == "kept"
         assert manager.health().loops["heartbeat"].restarts == 1
     assert (await store.stored(handle.id)).attempts == 1

@@ -208,5 +208,5 @@ class Batches(RuleBasedStateMachine):
             assert at_once(self.lab.get(task_id)).status in {Status.DONE, Status.DEAD}
 
 
-Batches.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+Batches.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestBatches = Batches.TestCase

@@ -326,5 +326,5 @@ class Lives(RuleBasedStateMachine):
         assert len(active) == len(set(active))
 
 
-Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=60)
 TestLives = Lives.TestCase

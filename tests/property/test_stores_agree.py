@@ -167,7 +167,6 @@ expressions: st.SearchStrategy[Expression] = st.recursive(
 
 thorough = settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
