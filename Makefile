@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# How many processes share the tests: a number, auto for one per core, 0 for none but this.
+JOBS ?= auto
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -21,8 +23,8 @@ setup: $(DEV) ## Make .venv with everything for development (PYTHON=python3.12 c
 demo: $(DEMO) ## Run the demo on a throw-away MongoDB
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(DEV) ## Run every test (ARGS='-k name' chooses)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(DEV) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile $(ARGS)
 
 coverage: $(DEV) ## Run every test; the core's branches must be covered
 	$(MAKE) test ARGS='--cov $(ARGS)'

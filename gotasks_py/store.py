@@ -209,7 +209,7 @@ class Store(Protocol):
 
         ``values`` are what :class:`~gotasks_py.expressions.Each` stands for, one for each
         of ``refs``; empty where the patch has no use for them. A patch that is applied
-        again counts as applied.
+        again counts as applied. The patch ends the leases, or gives the tasks back.
 
         Raises:
             ValueError: there is not a value for each of ``refs``.

@@ -227,7 +227,8 @@ async def test_an_expression_has_the_same_value(
     await pair.assert_alike_after(document, patch)
 
 
-WAYS = ("completed", "retried", "died", "snoozed", "released", "cancelled", "progressed")
+OUTCOMES = ("completed", "retried", "died", "snoozed", "released", "cancelled")
+WAYS = (*OUTCOMES, "progressed")
 index = st.integers(0, 9)
 operations = st.one_of(
     st.tuples(
@@ -240,7 +241,7 @@ operations = st.one_of(
     st.tuples(st.just("claim many"), st.integers(1, 4)),
     st.tuples(st.just("settle"), index, st.sampled_from(WAYS)),
     st.tuples(st.sampled_from(["start", "unreserve"]), index),
-    st.tuples(st.just("settle many"), index, st.sampled_from(WAYS)),
+    st.tuples(st.just("settle many"), index, st.sampled_from(OUTCOMES)),
     st.tuples(st.just("complete each"), index, anything),
     st.tuples(st.just("renew"), index),
     st.tuples(st.sampled_from(["ask", "withdraw", "requeue", "delete"]), index),
