@@ -7,13 +7,9 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from bson import Decimal128, ObjectId
-
 T = TypeVar("T")
 
-_UNCHANGING: Final = frozenset(
-    {str, int, float, bool, type(None), bytes, datetime, ObjectId, UUID, Decimal128}
-)
+_UNCHANGING: Final = frozenset({str, int, float, bool, type(None), bytes, datetime, UUID})
 
 
 def copied(value: T) -> T:
