@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from gotasks_py._heartbeat import Heartbeat
 from gotasks_py._pool import Pool
+from gotasks_py._reporting import Reporter
 from gotasks_py._running import Running, RunningTasks
 from gotasks_py._supervisor import LoopState, Supervisor
 from gotasks_py._wakeup import Hub
@@ -26,6 +27,7 @@ class Checkup:
     heartbeat: Heartbeat
     supervisor: Supervisor
     most_workers: Callable[[], int]
+    reporter: Reporter | None
 
     def health(self, *, hub: Hub | None, failure: BaseException | None, has_ended: bool) -> Health:
         """Tell how the run is doing."""
@@ -35,6 +37,7 @@ class Checkup:
             *self._claim_complaints(),
             *self._handler_complaints(),
             *self._lease_complaints(),
+            *self._report_complaints(),
             *_loop_complaints(loops),
         ]
         return Health(
@@ -48,6 +51,7 @@ class Checkup:
             claimed_tasks=sum(pool.claimed_tasks for pool in self.pools),
             last_claim_at=max(pool.last_claim_at for pool in self.pools),
             last_beat_at=self.heartbeat.last_beat_at,
+            last_report_at=None if self.reporter is None else self.reporter.reported_at,
             is_stream_connected=hub is not None and hub.is_connected,
             loops={
                 name: LoopHealth(restarts=loop.restarts, error=loop.error)
@@ -76,6 +80,11 @@ class Checkup:
             yield f"heartbeats fail since {self.heartbeat.failing_since}"
         if self.heartbeat.is_loop_blocked:
             yield "a handler blocks the event loop"
+
+    def _report_complaints(self) -> Iterator[str]:
+        since = None if self.reporter is None else self.reporter.silent_since
+        if since is not None:
+            yield f"nothing was reported since {since}: to others this manager is gone"
 
     def _lapsed(self) -> Sequence[Running]:
         now = self.clock.monotonic()

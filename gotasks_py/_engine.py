@@ -114,6 +114,7 @@ class Engine:
             heartbeat=self._heartbeat,
             supervisor=self._supervisor,
             most_workers=lambda: self._crew.most_workers,
+            reporter=books.reporter,
         )
         self._orders = Orders(store, self.id, self._running, self.obey)
         self._listener = ManagerListener(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -13,12 +14,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from gotasks_py._meter import Meter, new_id
+from gotasks_py.clock import Clock
 from gotasks_py.errors import GotasksError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.metering import Beat, Metering, Report
 from gotasks_py.metrics import MetricsConfig, MetricsDocument
 from gotasks_py.nodes import Candidacy
 from gotasks_py.store import Store
+from gotasks_py.task import EPOCH
 
 logger = logging.getLogger("gotasks_py.metrics")
 
@@ -37,6 +40,9 @@ class Reporter:
     store: Metering
     meter: Meter
     config: MetricsConfig
+    clock: Clock
+    reported_at: datetime = EPOCH
+    """When the store last took a report of the run that is on; at first, when that began."""
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _is_attended: bool = False
     _is_to_begin: bool = False
@@ -63,6 +69,7 @@ class Reporter:
             report = Report(counters=counters, gauges=gauges, beat=beat, candidacy=candidacy)
             if not report.is_empty:
                 await self.store.report(report)
+                self.reported_at = self.clock.now()
                 self.meter.wrote(unwritten)
 
     async def report_last(self, beat: Beat | None = None) -> None:
@@ -74,6 +81,12 @@ class Reporter:
                 # Such as a client that was closed without closing the store first.
                 logger.info("the last metrics could not be written: %s", error)
 
+    @property
+    def silent_since(self) -> datetime | None:
+        """Since when the manager that leads counts as gone, as nothing of it is written."""
+        gone_at = self.reported_at + self.config.silence
+        return self.reported_at if self._is_led and self.clock.now() > gone_at else None
+
     def forked(self) -> None:
         """Notice that nobody reports in this process yet."""
         self._turn = anyio.Lock()
@@ -82,6 +95,7 @@ class Reporter:
     def begin(self, manager: str) -> None:
         """Notice that a manager has started, which reports by itself."""
         self._is_led = True
+        self.reported_at = self.clock.now()
         self.meter.named(manager)
 
     def end(self, manager: str) -> None:
@@ -137,7 +151,9 @@ class Books:
             unread = Meter(store.clock, config or MetricsConfig(), name, is_kept=False)
             return cls(name, unread, None)
         meter = Meter(store.clock, config, new_id(name))
-        return cls(name, meter, Reporter(store=store, meter=meter, config=config))
+        return cls(
+            name, meter, Reporter(store=store, meter=meter, config=config, clock=store.clock)
+        )
 
     async def attended(self) -> None:
         """See to it that what was counted will be written, whatever comes next."""

@@ -20,16 +20,18 @@ class Health:
     """How a manager is doing.
 
     ``ok`` is true when ``reasons`` is empty; watch it, and take traffic away by it. Workers
-    that are all busy for longer than a lease are a reason too: nothing is claimed then.
-    ``is_alive`` is false when only a restart helps: the manager has failed or ended, or
-    leases pass without a renewal. Restart by that. ``workers`` is how many
-    tasks it can run at once, and ``most_workers`` how many where it may scale them.
-    ``claimed_tasks`` is how many tasks were
-    claimed since the start, ``last_claim_at`` when the store last answered a claim (at first,
-    when the manager started), ``last_beat_at`` when it last took a heartbeat; both in store
-    time. ``is_stream_connected`` says whether the store tells of
-    changes as they happen; while it does not, work and results are found by polling, which is
-    no reason for concern.
+    that are all busy for longer than a lease are a reason too: nothing is claimed then. So are
+    three intervals without a report: others take the manager for gone. ``is_alive`` is false
+    when only a restart helps: the manager has failed or ended, or leases pass without a
+    renewal. Restart by that.
+
+    ``workers`` is how many tasks it can run at once, ``most_workers`` how many where it may
+    scale them, ``claimed_tasks`` how many were claimed since the start. ``last_claim_at`` is
+    when the store last answered a claim (at first, when the manager started),
+    ``last_beat_at`` when it last took a heartbeat, ``last_report_at`` when it last took
+    metrics, and the word that this manager is there; all in store time.
+    ``is_stream_connected`` says whether the store tells of changes as they happen; while it
+    does not, work and results are found by polling, which is no reason for concern.
     """
 
     ok: bool
@@ -42,5 +44,6 @@ class Health:
     claimed_tasks: int = 0
     last_claim_at: datetime | None = None
     last_beat_at: datetime | None = None
+    last_report_at: datetime | None = None
     is_stream_connected: bool = False
     loops: Mapping[str, LoopHealth] = field(default_factory=dict)

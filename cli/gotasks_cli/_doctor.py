@@ -20,6 +20,7 @@ from gotasks_py import (
     Severity,
     Status,
     Store,
+    StorePermissionError,
     Sweeping,
     TaskFilter,
 )
@@ -35,7 +36,7 @@ def doctor(
     store: StoreOption = None,
     output: OutputOption = Format.TABLE,
 ) -> ExitCode:
-    """Check the server, its indexes and query plans, and look for stuck tasks.
+    """Check the server, the user's rights, indexes and query plans; look for stuck tasks.
 
     Changes nothing. The exit code is 1 when something is wrong; warnings leave it at 0.
     """
@@ -63,8 +64,12 @@ def doctor(
 async def examined(store: Store) -> Sequence[Finding]:
     """Do every check that the store allows; what is in it only if it is well."""
     findings: list[Finding] = []
-    if isinstance(store, Diagnosing):
-        findings += await store.diagnose()
+    try:
+        if isinstance(store, Diagnosing):
+            findings += await store.diagnose()
+    except StorePermissionError as error:  # which no manager would get beyond either
+        remedy = "put a user into the URL, its password and authSource, and give it readWrite"
+        findings.append(Finding(Severity.ERROR, "rights", str(error), remedy))
     if any(finding.severity is Severity.ERROR for finding in findings):
         what = "not looked at, until the above is mended"
         return [*findings, Finding(Severity.WARNING, "stuck tasks", what, "run doctor again")]

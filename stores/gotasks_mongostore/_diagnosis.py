@@ -10,13 +10,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from bson import Timestamp
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
-from gotasks_mongostore._driver import Collections
-from gotasks_mongostore._indexes import INDEXES, differences, keys_of
-from gotasks_mongostore._plans import Query, queries
+from gotasks_mongostore import _metrics, _registry, _rights
+from gotasks_mongostore._driver import Collections, Document
+from gotasks_mongostore._indexes import INDEXES, Index, differences, keys_of
+from gotasks_mongostore._plans import CollectionName, Query, queries
 from gotasks_py.diagnosis import Finding, Severity
-from gotasks_py.errors import StoreError, StoreUnavailableError
+from gotasks_py.errors import StoreError, StorePermissionError, StoreUnavailableError
 
 Operation: TypeAlias = Callable[[str], AbstractContextManager[Collections]]
 
@@ -38,6 +40,7 @@ class Diagnosis:
         findings: list[Finding] = []
         checks: Sequence[tuple[str, Callable[[], AsyncIterator[Finding]]]] = (
             ("server version", self._version),
+            (_rights.CHECK, self._rights),
             ("replica set", self._members),
             ("concerns", self._concerns),
             ("clock", self._clock),
@@ -157,20 +160,43 @@ class Diagnosis:
         else:
             yield Finding(Severity.OK, "oplog", f"it reaches back {window}, {used:.0%} full")
 
+    async def _rights(self) -> AsyncIterator[Finding]:
+        with self.operation("read the rights of this user") as here:
+            status = await here.database.command("connectionStatus", showPrivileges=True)
+            names = [each.name for each in (here.tasks, here.queues, here.metrics)]
+            database = here.database.name
+        try:
+            with self.operation("list the collections") as here:
+                await here.database.list_collection_names()
+        except StorePermissionError as error:  # of which the status says nothing without a login
+            yield Finding(Severity.ERROR, _rights.CHECK, str(error), _rights.REMEDY)
+        else:
+            for finding in _rights.judged(status, database, names):
+                yield finding
+
     async def _indexes(self) -> AsyncIterator[Finding]:
-        with self.operation("read the indexes") as here:
-            existing = await here.tasks.index_information()
-            name = here.tasks.full_name
-        findings = list(_judged(name, existing))
-        for finding in findings:
-            yield finding
-        if not findings:
-            yield Finding(Severity.OK, "indexes", f"all {len(INDEXES)} of {name} are as needed")
+        number = 0
+        is_fit = True
+        for name, indexes in _INDEXES.items():
+            with self.operation("read the indexes") as here:
+                collection = _collection(here, name)
+                existing = await collection.index_information()
+            needed = [each for each in indexes if _is_due(name, existing) or each.name in existing]
+            for finding in _judged(collection.full_name, existing, needed):
+                is_fit = False
+                yield finding
+            number += len(needed)
+        if is_fit:
+            yield Finding(Severity.OK, "indexes", f"all {number} are as needed")
 
     async def _plans(self) -> AsyncIterator[Finding]:
         now = datetime.now(UTC)
         wrong = 0
+        with self.operation("list the collections") as here:
+            there = set(await here.database.list_collection_names())
         for query in queries(now):
+            if _collection(here, query.collection).name not in there:
+                continue  # nothing was written that it could ask for
             stages, indexes = await self._explained(query)
             bad = sorted(_BAD_STAGES & stages)
             if bad or (indexes and indexes != {query.index}):
@@ -186,7 +212,8 @@ class Diagnosis:
 
     async def _explained(self, query: Query) -> tuple[frozenset[str], set[str]]:
         with self.operation(f"explain {query.name}") as here:
-            command: dict[str, Any] = {"find": here.tasks.name, "filter": query.condition}
+            name = _collection(here, query.collection).name
+            command: dict[str, Any] = {"find": name, "filter": query.condition}
             if query.sort:
                 command["sort"] = dict(query.sort)
             command["hint"] = query.index
@@ -209,8 +236,30 @@ class Diagnosis:
             return await here.database.client["admin"].command(name)
 
 
-def _judged(collection: str, existing: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    for index in INDEXES:
+_INDEXES: Final[Mapping[CollectionName, Sequence[Index]]] = {
+    "tasks": INDEXES,
+    "queues": _registry.INDEXES,
+    "metrics": _metrics.INDEXES,
+}
+
+
+def _collection(here: Collections, name: CollectionName) -> AsyncCollection[Document]:
+    collection: AsyncCollection[Document] = getattr(here, name)
+    return collection
+
+
+def _is_due(name: CollectionName, existing: Mapping[str, object]) -> bool:
+    """Whether the indexes should be there: metrics have them from the first report on.
+
+    Queues get theirs with the first order to a manager, which may never be given.
+    """
+    return name == "tasks" or (name == "metrics" and bool(existing))
+
+
+def _judged(
+    collection: str, existing: Mapping[str, Mapping[str, Any]], indexes: Sequence[Index]
+) -> Iterator[Finding]:
+    for index in indexes:
         found = existing.get(index.name)
         if found is None:
             yield Finding(
@@ -226,9 +275,9 @@ def _judged(collection: str, existing: Mapping[str, Mapping[str, Any]]) -> Itera
                 f"{index.name!r} of {collection} is not the library's: {differing}",
                 "drop it and start a manager, which makes the right one",
             )
-    ours = {index.name for index in INDEXES} | {"_id_"}
+    ours = {index.name for index in indexes} | {"_id_"}
     name_in_database = collection.partition(".")[2]
-    leading = {index.keys[0][0] for index in INDEXES}
+    leading = {index.keys[0][0] for index in indexes}
     for name, found in existing.items():
         keys = keys_of(found)
         if name not in ours and keys and keys[0][0] in leading:

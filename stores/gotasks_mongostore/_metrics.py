@@ -34,7 +34,8 @@ INDEXES: Final = (
 )
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NOT_EXPIRED: Final = {"$expr": {"$gt": ["$expires_at", "$$NOW"]}}
+OF_NODES: Final = {"kind": "node", "$expr": {"$gt": ["$expires_at", "$$NOW"]}}
+"""Managers that are there; index ``series``."""
 
 
 async def opened(here: Collections) -> AsyncCollection[Document]:
@@ -65,6 +66,28 @@ async def read(
     until: datetime,
 ) -> Metrics:
     """Sum the windows that began in a period."""
+    summing = Summing(type=type)
+    async for document in _found(metrics, of_period(queue, type, since, until)):
+        summing.add(document)
+    return summing.metrics(since, until)
+
+
+async def nodes(metrics: AsyncCollection[Document]) -> list[Node]:
+    """List the managers that are there. The TTL monitor may be late."""
+    found = _found(metrics, OF_NODES)
+    return sorted([Node.from_document(each) async for each in found], key=lambda node: node.id)
+
+
+async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | None:
+    """Tell who leads."""
+    found = await metrics.find_one(of_leader(duty))
+    return None if found is None else Leadership.from_document(found)
+
+
+def of_period(
+    queue: str | None, type: str | None, since: datetime, until: datetime
+) -> dict[str, Any]:
+    """Match the windows that began in a period; index ``series``."""
     condition: dict[str, Any] = {
         "kind": {"$in": ["counters", "gauges"]},
         "window_start": {"$gte": since, "$lt": until},
@@ -73,27 +96,12 @@ async def read(
         condition["queue"] = queue
     if type is not None:
         condition["type"] = {"$in": [type, None]}  # gauges have none
-    summing = Summing(type=type)
-    async for document in _found(metrics, condition):
-        summing.add(document)
-    return summing.metrics(since, until)
+    return condition
 
 
-async def nodes(metrics: AsyncCollection[Document]) -> list[Node]:
-    """List the managers that are there. The TTL monitor may be late."""
-    found = _found(metrics, {"kind": "node", **_NOT_EXPIRED})
-    return sorted([Node.from_document(each) async for each in found], key=lambda node: node.id)
-
-
-async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | None:
-    """Tell who leads."""
-    found = await metrics.find_one(
-        {
-            "_id": {"kind": "leader", "duty": duty},
-            "$expr": {"$gt": ["$until", "$$NOW"]},
-        }
-    )
-    return None if found is None else Leadership.from_document(found)
+def of_leader(duty: str) -> dict[str, Any]:
+    """Match who leads a duty; index ``_id_``."""
+    return {"_id": {"kind": "leader", "duty": duty}, "$expr": {"$gt": ["$until", "$$NOW"]}}
 
 
 def _found(

@@ -27,8 +27,8 @@ INDEXES: Final = (
     ),
 )
 # Queues and orders share a collection, and so its feed; the index on ids tells them apart.
-_A_QUEUE: Final = {"_id": {"$gte": ""}}
-_A_NODE: Final = {"_id": {"$gte": {"node": ""}}}
+OF_QUEUES: Final = {"_id": {"$gte": ""}}
+OF_NODES: Final = {"_id": {"$gte": {"node": ""}}}
 _ORDERS: Final = {each.value: each for each in NodeOrder}
 _TOUCHED: Final = {"$currentDate": {"updated_at": True}}
 
@@ -51,7 +51,7 @@ async def replace(queues: AsyncCollection[Document], policy: QueuePolicy) -> Non
 
 
 async def recorded(queues: AsyncCollection[Document]) -> Mapping[str, Mapping[str, object]]:
-    found = await queues.find(_A_QUEUE).to_list(None)
+    found = await queues.find(OF_QUEUES).to_list(None)
     return {
         str(document["_id"]): {
             name: value for name, value in document.items() if name not in {"_id", "updated_at"}
@@ -98,7 +98,7 @@ async def set_order(
 
 
 async def orders(queues: AsyncCollection[Document]) -> Mapping[str, NodeOrder]:
-    found = await queues.find(_A_NODE).to_list(None)
+    found = await queues.find(OF_NODES).to_list(None)
     return {
         str(document["_id"].get("node")): _ORDERS[order]
         for document in found
@@ -112,7 +112,9 @@ async def old_orders(
     queues: AsyncCollection[Document], before: datetime, limit: int
 ) -> Sequence[str]:
     """Tell which managers have an order from before a time, a bounded number of them."""
-    found = await queues.find({**_A_NODE, "updated_at": {"$lt": before}}).limit(limit).to_list(None)
+    found = (
+        await queues.find({**OF_NODES, "updated_at": {"$lt": before}}).limit(limit).to_list(None)
+    )
     return [
         node
         for document in found

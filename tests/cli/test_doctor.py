@@ -11,12 +11,14 @@ from pymongo import MongoClient
 
 from gotasks_mongostore import MongoStore
 from gotasks_mongostore.local import LocalReplicaSet
+from gotasks_py import NodeOrder, QueuePolicy
 from gotasks_py.metering import Beat, Report
 from gotasks_py.nodes import Node
 from tests.cli.conftest import Terminal
 from tests.cli.test_many import store
 from tests.cli.test_targets import NEITHER
 from tests.cli.test_tasks import EMAIL, spoil
+from tests.mongo.test_open import guarded
 
 HOUR = timedelta(hours=1)
 
@@ -78,6 +80,9 @@ def test_tasks_that_nothing_would_move_are_found_and_left(gotasks: Terminal) -> 
     assert gotasks("task", "show", task_id, "-o", "json").json["due_at"] is None
 
 
+__all__ = ["guarded"]
+
+
 @pytest.fixture
 def place(mongodb: str, namespace: str, raw_client: MongoClient[dict[str, Any]]) -> tuple[str, Any]:
     """Tell a URL, and the collection behind it, with all that a store makes."""
@@ -104,6 +109,7 @@ def test_a_replica_set_is_well(gotasks: Terminal, place: tuple[str, Any]) -> Non
     ]
     assert checks == [
         "server version",
+        "rights",
         "replica set",
         "concerns",
         "clock",
@@ -134,6 +140,71 @@ def test_what_is_wrong_with_the_indexes_is_found_and_not_mended(
     assert any("claim" in said for said in findings["plans"])
     assert "claim" not in tasks.index_information()
     assert findings["stuck tasks"] == ["not looked at, until the above is mended"]
+
+
+@pytest.mark.mongo
+def test_what_is_wrong_with_metrics_and_orders_is_found(
+    gotasks: Terminal, place: tuple[str, Any]
+) -> None:
+    url, tasks = place
+
+    async def use() -> None:
+        store = MongoStore.from_url(url)
+        await store.register_queue(QueuePolicy("q"))
+        node = Node(id="m.1", host="h", pid=7, version="1")
+        await store.report(Report(beat=Beat(node=node, good_for=HOUR)))
+        await store.order_node("m.1", NodeOrder.QUIET)
+        await store.aclose()
+
+    anyio.run(use)
+    assert set(found(gotasks, "--store", url, env=NEITHER, code=0)) <= {"oplog"}
+    metrics = tasks.database[f"{tasks.name}_metrics"]
+    metrics.drop_index("series")
+    metrics.create_index([("expires_at", -1)], name="rival")
+    tasks.database[f"{tasks.name}_queues"].drop_index("ttl")
+    tasks.database[f"{tasks.name}_queues"].create_index([("expires_at", -1)], name="ttl")
+    findings = found(gotasks, "--store", url, env=NEITHER, code=1)
+    said = " ".join(findings["indexes"])
+    assert f"'ttl' of {tasks.full_name}_queues is not the library's" in said
+    assert f"'series' of {tasks.full_name}_metrics is missing" in said
+    assert f"'rival' of {tasks.full_name}_metrics begins with 'expires_at'" in said
+    assert [each.partition(":")[0] for each in findings["plans"]] == [
+        "metrics",
+        "metrics of a queue",
+        "managers",
+    ]
+
+
+@pytest.mark.mongo
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("reader", "may not insert, update, remove, createIndex in gotasks_tests.tasks"),
+        ("nobody", "not authorized on gotasks_tests"),
+        ("", "requires authentication"),
+        ("app:wrong", "Authentication failed"),
+    ],
+)
+def test_a_user_without_rights_is_told_what_is_missing(
+    gotasks: Terminal, guarded: str, name: str, says: str
+) -> None:
+    user, _, password = name.partition(":")
+    login = f"{user}:{password or user}@" if user else ""
+    url = guarded.replace("//", f"//{login}") + "gotasks_tests"
+    ended = gotasks("doctor", "-o", "json", "--store", url, env=NEITHER)
+    assert (ended.code, ended.err) == (1, "")
+    rights = [each for each in ended.json if each["is"] == "error" and each["check"] == "rights"]
+    assert rights
+    assert says in rights[0]["found"]
+    assert all("readWrite" in each["remedy"] for each in rights)
+
+
+@pytest.mark.mongo
+def test_a_user_that_may_do_what_managers_do_is_well(gotasks: Terminal, guarded: str) -> None:
+    url = guarded.replace("//", "//app:app@") + "gotasks_tests"
+    findings = gotasks("doctor", "-o", "json", "--store", url, env=NEITHER).json
+    (rights,) = [each for each in findings if each["check"] == "rights"]
+    assert (rights["is"], rights["found"]) == ("ok", "user 'app' may do all that managers do")
 
 
 @pytest.mark.mongo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from gotasks_py import MetricsConfig
 from tests.engine.world import AWAY, Ears, FaultyStore, a_manager, failing, seconds
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,43 @@ async def test_a_store_that_is_away_shows_until_it_is_back(store: FaultyStore) -
         await anyio.sleep(2)
         assert manager.health().reasons == []
         await manager.stop(timeout=0)
+
+
+async def test_reports_that_are_not_written_show_until_they_are(store: FaultyStore) -> None:
+    """A manager that works, and that nobody knows of, is no manager to rely on."""
+    manager = a_manager(store, metrics=MetricsConfig(interval=seconds(10)))
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None: ...
+
+    async with manager:
+        await anyio.sleep(60)
+        health = manager.health()
+        assert health.ok
+        assert health.last_report_at is not None
+        assert store.clock.now() - health.last_report_at <= seconds(11)
+        store.before["report"] = failing(AWAY)
+        await anyio.sleep(15)
+        assert manager.health().ok
+        await anyio.sleep(30)
+        (reason,) = manager.health().reasons
+        assert reason.startswith("nothing was reported since ")
+        assert manager.health().is_alive
+        store.before.clear()
+        await anyio.sleep(11)
+        assert manager.health().ok
+
+
+async def test_a_manager_that_is_not_to_report_is_not_missed(store: FaultyStore) -> None:
+    manager = a_manager(store, metrics=None)
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None: ...
+
+    async with manager:
+        await anyio.sleep(100)
+        health = manager.health()
+        assert (health.ok, health.last_report_at) == (True, None)
 
 
 async def test_claims_that_hang_are_seen(store: FaultyStore) -> None:
