@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -13,6 +14,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from gotasks_dashboard._desk import Desk, Redact, Settings
+from gotasks_dashboard._overview import overview_of
 from gotasks_dashboard._pages import PATHS, page, static, to_page
 from gotasks_dashboard._permissions import (
     Authorize,
@@ -22,7 +24,7 @@ from gotasks_dashboard._permissions import (
     user_of,
 )
 from gotasks_dashboard._security import HEADERS
-from gotasks_dashboard._serving import ACCESS, refused, server_of
+from gotasks_dashboard._serving import ACCESS, JUDGE, refused, server_of
 from gotasks_dashboard._table import ENDPOINTS
 from gotasks_py import ConfigurationError, Manager, Store, TaskType
 from gotasks_py.checks import check_duration, check_name
@@ -49,7 +51,8 @@ class Dashboard:
         protected = _protected(send)
         request = Request(scope, receive)
         try:
-            scope[ACCESS] = await access_of(request, self._authorize, self._identify)
+            scope[JUDGE] = judge = partial(access_of, request, self._authorize, self._identify)
+            scope[ACCESS] = await judge()
         except Exception as error:  # noqa: BLE001  - whatever it is, nobody gets in
             await (await refused(request, error))(scope, receive, protected)
             return
@@ -116,7 +119,9 @@ def dashboard(  # noqa: PLR0913  - each setting has a default
         is_loopback_default=authorize is None,
     )
     known = {(each.queue, each.name): each for each in (*manager.task_types, *types)}
-    desk = Desk(store=manager.store, manager=manager, types=known, settings=settings)
+    desk = Desk(
+        store=manager.store, manager=manager, types=known, settings=settings, overview=overview_of
+    )
     return Dashboard(desk, authorize or local_readers, identify)
 
 

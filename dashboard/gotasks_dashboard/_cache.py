@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ class _Entry:
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     value: Any = None
     good_until: float = float("-inf")
+    seconds: float = 0
 
 
 class SharedAnswers:
@@ -42,11 +44,14 @@ class SharedAnswers:
         async with entry.turn:
             if self._monotonic() >= entry.good_until:
                 entry.value = await ask()
+                entry.seconds = seconds
                 if is_kept(entry.value):
                     entry.good_until = self._monotonic() + seconds
             answer: T = entry.value
             return answer
 
-    def forget(self) -> None:
-        """Ask everything anew: something was changed from here."""
-        self._entries.clear()
+    def forget(self, seconds: float = inf) -> None:
+        """Ask anew what is kept for so long at most, for something has changed."""
+        self._entries = {
+            key: entry for key, entry in self._entries.items() if entry.seconds > seconds
+        }

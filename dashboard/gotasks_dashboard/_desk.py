@@ -6,13 +6,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
 from gotasks_dashboard._cache import SharedAnswers
 from gotasks_dashboard._history import History
-from gotasks_dashboard._jobs import Job, Jobs
+from gotasks_dashboard._jobs import Jobs
+from gotasks_dashboard._live import Live, Overview
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._trail import Trail
 from gotasks_py import (
@@ -59,16 +61,21 @@ class Desk:
     manager: Manager
     types: Mapping[tuple[str, str], TaskType[Any, Any]]
     settings: Settings
+    overview: Callable[[Desk], Awaitable[Overview]]
     answers: SharedAnswers = field(init=False)
     trail: Trail = field(init=False)
     jobs: Jobs = field(init=False)
+    live: Live = field(init=False)
     histories: dict[str, History] = field(default_factory=dict[str, History])
     _stand_ins: dict[str, Manager] = field(default_factory=dict[str, Manager])
 
     def __post_init__(self) -> None:
         self.answers = SharedAnswers(self.store.clock.monotonic)
         self.trail = Trail(self.store, self._acted)
-        self.jobs = Jobs(self.manager, self.trail, self._moved)
+        self.live = Live(
+            self.store, partial(self.overview, self), partial(self.answers.forget, SHORTLY)
+        )
+        self.jobs = Jobs(self.manager, self.trail, self.live.moved)
 
     @property
     def inspected(self) -> Inspecting:
@@ -143,11 +150,9 @@ class Desk:
         redact = self.settings.redact
         return task if redact is None else redact(task)
 
-    def _acted(self, _entry: AuditEntry) -> None:
+    def _acted(self, entry: AuditEntry) -> None:
         self.answers.forget()
-
-    def _moved(self, job: Job) -> None:
-        pass
+        self.live.acted(entry)
 
     def unable(self) -> Problem:
         """Say that the store cannot do what was asked for."""

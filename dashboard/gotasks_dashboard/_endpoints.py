@@ -46,6 +46,8 @@ class Call(Generic[Q, B]):
     path: Mapping[str, str]
     base: str
     """Below which path the dashboard is reached, with a slash at its end."""
+    judge: Callable[[], Awaitable[Access]]
+    """Asks once more what the sender may do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._rates import MINUTE, STEPS, RatesView, SparkView, rates_of, spark_of
 from gotasks_dashboard._values import Tagged, moment, seconds, tagged
 from gotasks_dashboard._views import CountView, count_view, total_of
-from gotasks_py import Count, Metrics, Node, Pause, QueueOverview, QueuePolicy, Status
+from gotasks_py import Count, Metering, Metrics, Node, Pause, QueueOverview, QueuePolicy, Status
 from gotasks_py import backoff as backoffs
 from gotasks_py.controls import QueueChanges
 
 GAUGES_DUTY: Final = "gauges"
+_LATELY_SECONDS: Final = 5.0
 
 
 class PauseView(TypedDict):
@@ -101,7 +102,6 @@ class HealthView(TypedDict):
 
     stream: StreamView
     janitor: JanitorView
-    is_fresh: bool
 
 
 class OverviewView(TypedDict):
@@ -135,11 +135,12 @@ async def _overview(desk: Desk) -> OverviewView:
     seen = _Seen(
         queues=await desk.inspected.overview(),
         recorded=await desk.store.queues(),
-        metrics=await metering.metrics(since=STEPS * MINUTE) if metering else None,
+        metrics=await _lately(metering, desk) if metering else None,
         nodes=await metering.nodes() if metering else (),
         now=desk.store.clock.now(),
     )
     leader = await metering.leader(GAUGES_DUTY) if metering else None
+    state, detail = desk.live.stream
     return {
         "at": moment(seen.now) or "",
         "queues": [_queue_view(each, seen) for each in seen.queues],
@@ -154,15 +155,21 @@ async def _overview(desk: Desk) -> OverviewView:
             "versions": sorted({each.version for each in seen.nodes if each.version}),
         },
         "health": {
-            "stream": {"state": "idle", "detail": "nobody is listening"},
+            "stream": {"state": state, "detail": detail},
             "janitor": {
                 "leader": leader.node if leader else None,
                 "until": moment(leader.until) if leader else None,
                 "state": "ok" if leader else "none",
             },
-            "is_fresh": True,
         },
     }
+
+
+async def _lately(metering: Metering, desk: Desk) -> Metrics:
+    """Read the windows of the last half hour, as of some seconds ago: managers write them so."""
+    return await desk.shared(
+        "lately", lambda: metering.metrics(since=STEPS * MINUTE), _LATELY_SECONDS
+    )
 
 
 def _queue_view(queue: QueueOverview, seen: _Seen) -> QueueView:

@@ -27,6 +27,8 @@ M = TypeVar("M", bound=Model)
 
 ACCESS: Final = "gotasks_dashboard.access"
 """The key of a request's scope that holds what it may do."""
+JUDGE: Final = "gotasks_dashboard.judge"
+"""That of what finds it out anew."""
 
 NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _LARGEST_BODY: Final = 12 * 1024 * 1024
@@ -46,6 +48,7 @@ def server_of(endpoint: Endpoint, desk: Desk) -> Callable[[Request], Awaitable[R
             _read(endpoint.body, await _body_of(request) if endpoint.method == "POST" else {}),
             request.path_params,
             base_of(request),
+            request.scope[JUDGE],
         )
         answer = await endpoint.handle(desk, call)
         if isinstance(answer, Response):
