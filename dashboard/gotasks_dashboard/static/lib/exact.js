@@ -1,0 +1,49 @@
+// JSON that loses nothing: what JavaScript would round is kept in tags, as the API writes it.
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const EXACT = 2 ** 53 - 1;
+
+/**
+ * Read JSON that somebody has typed.
+ * @param {string} text
+ * @returns {Api.Tagged}
+ */
+export function parseExact(text) {
+	JSON.parse(text); // What is wrong is told of what was typed.
+	return JSON.parse(
+		text.replaceAll(TOKEN, (token) => {
+			if (token.startsWith('"')) return token;
+			if (/^-?\d+$/.test(token)) return isExact(token) ? token : `{"$int":"${token}"}`;
+			return Number.isInteger(Number(token)) ? `{"$float":"${token}"}` : token;
+		}),
+	);
+}
+
+/** Can JavaScript hold this whole number? @param {string} digits */
+export const isExact = (digits) => Math.abs(Number(digits)) <= EXACT && digits !== "-0";
+
+/** @param {string} digits @returns {Api.Tagged} */
+export const wholeNumber = (digits) => (isExact(digits) ? Number(digits) : { $int: digits });
+
+/** @param {Api.Tagged} value */
+export const written = (value) => JSON.stringify(value, null, 2);
+
+/**
+ * The tag of a value and what is tagged; an object that only looks like a tag is none.
+ * @param {Api.Tagged | undefined} value
+ * @returns {[string, Api.Tagged] | null}
+ */
+export function tagOf(value) {
+	if (value === null || typeof value !== "object" || Array.isArray(value)) return null;
+	const keys = Object.keys(value);
+	const key = keys[0];
+	if (keys.length !== 1 || key === undefined || !key.startsWith("$")) return null;
+	return [key, value[key] ?? null];
+}
+
+/** The text of a scalar, tagged or not; null for what is none. @param {Api.Tagged | undefined} value */
+export function scalarText(value) {
+	const tag = tagOf(value);
+	if (tag && typeof tag[1] === "string") return tag[1];
+	return value !== null && typeof value === "object" ? null : String(value ?? "");
+}

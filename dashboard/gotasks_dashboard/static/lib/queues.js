@@ -1,0 +1,112 @@
+// The table of queues.
+
+import { address } from "./api.js";
+import { h } from "./dom.js";
+import { counted, rate, span } from "./format.js";
+import { icon } from "./icons.js";
+import { sparkline } from "./spark.js";
+import { ago, badge, countLink, faint, link, meter, name, table, written } from "./ui.js";
+
+/** @typedef {import("./app.js").App} App */
+
+/** @param {string} queue */
+export const queueAddress = (queue) => address("queues", { queue });
+
+/** @param {App} app @param {number | null} seconds */
+export function age(app, seconds) {
+	if (seconds === null) return faint("–");
+	const { oldest_due_warning_seconds: warning, oldest_due_critical_seconds: critical } = app.session;
+	const level = seconds >= critical ? "bad" : seconds >= warning ? "warn" : "";
+	const told = { bad: "critical", warn: "late", "": "" }[level];
+	return h(
+		"span",
+		{ class: `age ${level}` },
+		told && icon("dead"),
+		span(seconds),
+		told && h("span", { class: "unseen" }, ` (${told})`),
+	);
+}
+
+/** @param {Api.Queue} queue */
+export function pauseMark(queue) {
+	const { pause } = queue;
+	if (!pause) return null;
+	return badge(
+		[icon("pause"), "paused", pause.until && [" until ", ago(pause.until)]],
+		"warn",
+		pause.by ? `by ${pause.by}` : undefined,
+	);
+}
+
+/**
+ * @param {App} app
+ * @param {Api.Queue[]} queues
+ * @param {string} [chosen]
+ */
+export function queueTable(app, queues, chosen = "") {
+	/** @type {import("./ui.js").Column<Api.Queue>[]} */
+	const columns = [
+		{
+			head: "Queue",
+			class: "lead",
+			cell: (each) => [
+				link(queueAddress(each.name), name(each.name)),
+				" ",
+				pauseMark(each),
+				each.nodes === 0 && badge("no node", "bad", "No manager works on this queue"),
+			],
+		},
+		{ head: "Oldest due", class: "number", cell: (each) => age(app, each.oldest_due_seconds) },
+		{
+			head: "Backlog",
+			class: "number",
+			cell: (each) => countLink(each.backlog, written({ queue: each.name, status: "pending" })),
+		},
+		{
+			head: "Scheduled",
+			class: "number",
+			cell: (each) => (each.scheduled.value ? counted(each.scheduled) : faint("0")),
+		},
+		{
+			head: "Running",
+			class: "running",
+			cell: (each) => [
+				countLink(each.counts.running, written({ queue: each.name, status: "running" })),
+				meter(
+					each.counts.running.value,
+					each.capacity,
+					`${counted(each.counts.running)} of ${each.capacity}`,
+				),
+				faint(`/ ${each.capacity}`),
+			],
+		},
+		{ head: "Done/min", class: "number", cell: (each) => rate(each.rates.done) },
+		{
+			head: "Failed/min",
+			class: "number",
+			cell: (each) =>
+				each.rates.failed ? h("span", { class: "warn" }, rate(each.rates.failed)) : faint("0"),
+		},
+		{
+			head: "Dead",
+			class: "number",
+			cell: (each) =>
+				h(
+					"span",
+					{ class: each.counts.dead.value ? "bad" : "" },
+					countLink(each.counts.dead, written({ queue: each.name, status: "dead" })),
+				),
+		},
+		{
+			head: "30 min",
+			class: "chart-cell",
+			cell: (each) =>
+				sparkline(each.spark.done, each.spark.failed, {
+					label: `Done and failed of ${each.name} in the last half hour`,
+				}),
+		},
+	];
+	return table("Queues", columns, queues, (each) => each.name, {
+		row: (each) => ({ class: each.name === chosen ? "chosen" : "" }),
+	});
+}

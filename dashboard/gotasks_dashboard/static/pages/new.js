@@ -1,0 +1,2 @@
+import { Page } from "../lib/page.js";
+export class NewPage extends Page {}
