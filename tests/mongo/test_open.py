@@ -408,7 +408,9 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def test_a_store_made_from_a_uri_works_on_both_sides_of_a_fork(
     mongodb: str, raw_client: MongoClient[dict[str, Any]], namespace: str
 ) -> None:
-    program = [sys.executable, "-c", FORK, mongodb, namespace]
+    # Since 3.12 Python warns of a fork where threads run, as those of the driver may.
+    quiet = ["-W", "ignore:This process:DeprecationWarning"]
+    program = [sys.executable, *quiet, "-c", FORK, mongodb, namespace]
 
     ended = subprocess.run(program, capture_output=True, text=True, timeout=40, check=False)
 
