@@ -23,6 +23,7 @@ from bench import (
     managers,
     memory,
     pipelining,
+    reading,
 )
 from bench.measuring import Row, table
 from bench.scene import DATABASE, Document, Scene
@@ -42,6 +43,7 @@ AT_SCALE: Final[Mapping[str, Callable[[Scene], AsyncIterator[Row]]]] = {
     "flatness": flatness.run,
     "growth": growth.run,
     "managers": managers.run,
+    "reading": reading.run,
 }
 """Those that take minutes each."""
 

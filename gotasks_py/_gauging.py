@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gotasks_py._loads import load_of, run_times
 from gotasks_py.autoscaling import wanted_workers
@@ -18,7 +18,13 @@ from gotasks_py.clock import Clock
 from gotasks_py.errors import StoreError
 from gotasks_py.inspecting import Inspecting, QueueOverview
 from gotasks_py.metering import Metering
-from gotasks_py.metrics import Gauges, MetricsConfig, MetricsDocument, gauges_document
+from gotasks_py.metrics import (
+    Gauges,
+    MetricsConfig,
+    MetricsDocument,
+    gauges_document,
+    hourly_gauges_document,
+)
 from gotasks_py.nodes import Candidacy, Leadership
 from gotasks_py.task import EPOCH
 
@@ -29,6 +35,13 @@ DUTY: Final = "gauges"
 
 class Gauged(Metering, Inspecting, Protocol):
     """A store that keeps metrics and can be looked at."""
+
+
+class Looked(NamedTuple):
+    """How queues are, as it is stored: of a window, and of an hour."""
+
+    gauges: Sequence[MetricsDocument] = ()
+    hourly: Sequence[MetricsDocument] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,27 +62,27 @@ class Gauger:
             return None
         return Candidacy(duty=DUTY, node=self.node, lease=self.config.silence)
 
-    async def gauges(self) -> Sequence[MetricsDocument]:
+    async def gauges(self) -> Looked:
         """Tell how each queue is, if that is this manager's to tell and not told yet."""
         now = self.clock.now()
         window = self.config.window_of(now)
         leads = self._leader is not None and self._leader.node == self.node
         if not leads or window <= self._looked:
-            return ()
+            return Looked()
         try:
             overviews = await self.store.overview()
             times = await run_times(self.store)
         except StoreError as error:
             # That the manager is there is to be said all the same.
             logger.warning("cannot look at the queues, trying again: %s", error)
-            return ()
+            return Looked()
         self._looked = window
-        return [
-            gauges_document(
-                self._gauges(each, window, now, times.get(each.name)), self.config.retention
-            )
-            for each in overviews
-        ]
+        found = [self._gauges(each, window, now, times.get(each.name)) for each in overviews]
+        retention = self.config.retention
+        return Looked(
+            [gauges_document(each, retention) for each in found],
+            [hourly_gauges_document(each, retention) for each in found],
+        )
 
     async def learn(self) -> None:
         """Ask who leads."""

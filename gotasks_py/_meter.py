@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from gotasks_py.clock import Clock
 from gotasks_py.metrics import (
+    HOUR,
     Activity,
+    Kind,
     MetricsConfig,
     MetricsDocument,
     Window,
     counters_document,
+    hour_of,
 )
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import EPOCH, Status, Task
@@ -29,10 +32,11 @@ _TICK_SECONDS: Final = 0.001
 
 @dataclass(slots=True, eq=False)
 class _Tally:
-    """What one manager counts of one queue and type in one window."""
+    """What one manager counts of one queue and type in one window, or in one hour."""
 
     manager: str
     window: Window
+    kind: Kind = "counters"
     written: int = 0
     """How many events had been counted when it was written."""
 
@@ -62,17 +66,22 @@ class Meter:
         self._stale = -math.inf
         self._open: dict[tuple[str, str], _Tally] = {}
         self._closed: list[_Tally] = []
+        self._hours: dict[tuple[str, str], _Tally] = {}
+        """The hour that it is, or was when there was last something to count: closed windows."""
         self.woken: Callable[[], None] = _nobody
 
     def named(self, manager: str) -> None:
         """Count for another run of the manager from here on."""
         self._close()
+        for key in list(self._hours):
+            self._close_hour(key)
         self._manager = manager
 
     def forked(self, manager: str) -> None:
         """Leave to the process that this one comes from what that has counted."""
         self._open.clear()
         self._closed.clear()
+        self._hours.clear()
         self._manager = manager
 
     def enqueued(self, documents: Iterable[TaskDocument]) -> None:
@@ -152,11 +161,31 @@ class Meter:
     def unwritten(self) -> Sequence[tuple[_Tally, MetricsDocument]]:
         """Tell what is to be written, and of which tallies."""
         self._roll()
-        return [
-            (each, counters_document(each.manager, each.window, version, self._config.retention))
+        retention = self._config.retention
+        windows = [
+            (each, counters_document(each.manager, each.window, version, retention, kind=each.kind))
             for each in (*self._closed, *self._open.values())
             if (version := each.version) > each.written
         ]
+        return [*windows, *self._unwritten_hours()]
+
+    def _unwritten_hours(self) -> Iterator[tuple[_Tally, MetricsDocument]]:
+        """Tell of hours what their windows came to, with the one that is open."""
+        for key in {**self._hours, **self._open}:
+            now = self._open.get(key)
+            hour = self._hours[key] if now is None else self._hour(key, now)
+            activity = Activity()
+            for part in (hour, now):
+                if part is not None:
+                    activity.merge(part.window.activity)
+            version = activity.counters.events
+            if version > hour.written:
+                window = replace(hour.window, activity=activity)
+                retention = self._config.retention
+                yield (
+                    hour,
+                    counters_document(hour.manager, window, version, retention, kind="hours"),
+                )
 
     def wrote(self, written: Sequence[tuple[_Tally, MetricsDocument]]) -> None:
         """Notice that something is written, in the version that it had."""
@@ -197,8 +226,26 @@ class Meter:
         left = self._start + self._config.window - now
         self._ends = self._clock.monotonic() + left.total_seconds()
 
+    def _hour(self, key: tuple[str, str], tally: _Tally) -> _Tally:
+        """Tell the hour that a window lies in."""
+        start = hour_of(tally.window.start)
+        hour = self._hours.get(key)
+        if hour is None or hour.window.start != start:
+            self._close_hour(key)
+            length = max(HOUR, self._config.window)
+            window = replace(tally.window, start=start, length=length, activity=Activity())
+            hour = self._hours[key] = _Tally(tally.manager, window, "hours")
+        return hour
+
+    def _close_hour(self, key: tuple[str, str]) -> None:
+        hour = self._hours.pop(key, None)
+        if hour is not None and hour.version > hour.written:
+            self._closed.append(hour)
+
     def _close(self) -> None:
         if self._is_kept:
+            for key, each in self._open.items():
+                self._hour(key, each).window.activity.merge(each.window.activity)
             self._closed.extend(each for each in self._open.values() if each.version > each.written)
         self._open.clear()
 

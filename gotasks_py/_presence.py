@@ -53,8 +53,13 @@ class Presence:
         if gauger is None:
             await self.reporter.report(beat=beat)
         else:
-            gauges = await gauger.gauges()
-            await self.reporter.report(beat=beat, gauges=gauges, candidacy=gauger.candidacy)
+            looked = await gauger.gauges()
+            await self.reporter.report(
+                beat=beat,
+                gauges=looked.gauges,
+                hourly=looked.hourly,
+                candidacy=gauger.candidacy,
+            )
             await gauger.learn()
         return False
 

@@ -56,6 +56,7 @@ class Reporter:
         *,
         beat: Beat | None = None,
         gauges: Sequence[MetricsDocument] = (),
+        hourly: Sequence[MetricsDocument] = (),
         candidacy: Candidacy | None = None,
     ) -> None:
         """Write everything that was counted and is not written, and what comes with it.
@@ -65,8 +66,12 @@ class Reporter:
         """
         async with self._turn:
             unwritten = self.meter.unwritten()
-            counters = [document for _, document in unwritten]
-            report = Report(counters=counters, gauges=gauges, beat=beat, candidacy=candidacy)
+            report = Report(
+                counters=[*(document for _, document in unwritten), *hourly],
+                gauges=gauges,
+                beat=beat,
+                candidacy=candidacy,
+            )
             if not report.is_empty:
                 await self.store.report(report)
                 self.reported_at = self.clock.now()

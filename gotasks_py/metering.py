@@ -6,12 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from gotasks_py.metrics import Metrics, MetricsDocument
+from gotasks_py.metrics import HOUR, Metrics, MetricsDocument
 from gotasks_py.nodes import Candidacy, Leadership, Node
-
-HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +59,14 @@ class Metering(Protocol):
         type: str | None = None,
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
+        hourly: bool = False,
     ) -> Metrics:
         """Read the windows that began in a period, summed across managers.
 
         ``since`` is a time, or a span that ends at ``until``; default one hour. ``until`` is
-        left out of the period; default now.
+        left out of the period; default now. ``hourly`` reads windows of an hour, which
+        managers write as well, from the full hour before ``since`` on: for long periods, of
+        which there are sixty times as many windows of a minute.
 
         Raises:
             ConfigurationError: a time without a zone, or a name that cannot be one.

@@ -8,9 +8,9 @@ length, so that all managers agree on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from gotasks_py._fields import milliseconds, text, whole
 from gotasks_py.checks import LONGEST, check_duration, check_moment
@@ -20,6 +20,10 @@ from gotasks_py.task import EPOCH, Status
 MetricsDocument: TypeAlias = dict[str, Any]
 """One stored document, its identity under ``_id``."""
 
+Kind: TypeAlias = Literal["counters", "gauges", "hours", "hourly_gauges"]
+"""What a document tells of: a window or an hour, of a manager or of a queue."""
+
+HOUR: Final = timedelta(hours=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -96,7 +100,8 @@ class Counters:
     def merge(self, other: Counters) -> None:
         """Add what was counted elsewhere, or at another time."""
         for name in COUNTERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            if more := getattr(other, name):
+                setattr(self, name, getattr(self, name) + more)
 
     @property
     def events(self) -> int:
@@ -198,7 +203,12 @@ class Metrics:
 
 
 def counters_document(
-    manager: str, window: Window, version: int, retention: timedelta
+    manager: str,
+    window: Window,
+    version: int,
+    retention: timedelta,
+    *,
+    kind: Kind = "counters",
 ) -> MetricsDocument:
     """Make what one manager stores of a window. Of two versions the higher one is kept."""
     activity = window.activity
@@ -210,13 +220,13 @@ def counters_document(
     }
     return {
         "_id": {
-            "kind": "counters",
+            "kind": kind,
             "queue": window.queue,
             "type": window.type,
             "window": window.start,
             "manager": manager,
         },
-        "kind": "counters",
+        "kind": kind,
         "queue": window.queue,
         "type": window.type,
         "manager": manager,
@@ -247,6 +257,28 @@ def gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
     }
 
 
+def hourly_gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
+    """Make what is stored of a queue in an hour. The latest gauges in it are kept."""
+    start = hour_of(gauges.start)
+    document = gauges_document(replace(gauges, start=start, length=HOUR), retention)
+    return {
+        **document,
+        "_id": {"kind": "hourly_gauges", "queue": gauges.queue, "window": start},
+        "kind": "hourly_gauges",
+        "version": (gauges.at - EPOCH) // _MILLISECOND,
+    }
+
+
+def hour_of(moment: datetime) -> datetime:
+    """Tell the start of the hour that a moment lies in."""
+    return moment - (moment - EPOCH) % HOUR
+
+
+def kinds(*, hourly: bool) -> Sequence[Kind]:
+    """Tell which kinds of documents tell of a period."""
+    return ["hours", "hourly_gauges"] if hourly else ["counters", "gauges"]
+
+
 class Summing:
     """Reads stored documents one by one and sums the counters across managers."""
 
@@ -267,13 +299,17 @@ class Summing:
                 length = milliseconds(length_ms)
             case _:
                 return
-        if kind == "gauges":
+        if kind in {"gauges", "hourly_gauges"}:
             self._gauges.append(_gauges(document, queue, start, length))
-        elif kind == "counters":
+        elif kind in {"counters", "hours"}:
             name = text(document.get("type"))
             key = (start, length, queue, name)
-            if self._type in {None, name}:
-                self._activities.setdefault(key, Activity()).merge(_activity(document))
+            if self._type not in {None, name}:
+                return
+            if before := self._activities.get(key):
+                before.merge(_activity(document))
+            else:
+                self._activities[key] = _activity(document)
 
     def metrics(self, since: datetime, until: datetime) -> Metrics:
         """Tell what it came to."""
@@ -324,9 +360,11 @@ def _counts(counts: object, names: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def period(
-    now: datetime, since: datetime | timedelta, until: datetime | None
+    now: datetime, since: datetime | timedelta, until: datetime | None, *, hourly: bool = False
 ) -> tuple[datetime, datetime]:
     """Tell the period that is asked for; a span counts back from its end.
+
+    One that is told by the hour begins at a full hour.
 
     Raises:
         ConfigurationError: a time without a zone, or a span below zero or beyond a century.
@@ -337,6 +375,8 @@ def period(
     end = until or now + _MILLISECOND
     if isinstance(since, timedelta):
         check_duration("since", since, minimum=timedelta(0), maximum=LONGEST)
-        return end - since, end
-    check_moment("since", since)
-    return since, end
+        start = end - since
+    else:
+        check_moment("since", since)
+        start = since
+    return hour_of(start) if hourly else start, end

@@ -7,13 +7,14 @@ the quantiles of a day over a hundred managers are as right as those of one wind
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import ceil, log
 from typing import Final
 
-from gotasks_py._fields import number, whole
+from gotasks_py._fields import number
 
 RELATIVE_ERROR: Final = 0.01
 """By how much a quantile may differ from the true one, as a part of it."""
@@ -71,6 +72,10 @@ class LatencySketch:
     def merge(self, other: LatencySketch) -> None:
         """Take in everything that another sketch holds."""
         mine = self.buckets
+        if not mine:
+            mine.update(other.buckets)
+            self.total_seconds += other.total_seconds
+            return
         for index, count in other.buckets.items():
             mine[index] = mine.get(index, 0) + count
         self.total_seconds += other.total_seconds
@@ -134,11 +139,15 @@ class LatencySketch:
         return counts
 
     def to_document(self) -> dict[str, object]:
-        """Make what is stored: the buckets that are in use, and how many are in each."""
+        """Make what is stored: the buckets that are in use, and how many are in each.
+
+        Packed, as little-endian numbers of four and of eight bytes: readers go through
+        thousands of these, and lists of numbers take ten times as long to decode.
+        """
         used = sorted(self.buckets)
         return {
-            "buckets": used,
-            "counts": [self.buckets[index] for index in used],
+            "buckets": struct.pack(f"<{len(used)}i", *used),
+            "counts": struct.pack(f"<{len(used)}q", *(self.buckets[index] for index in used)),
             "total_seconds": self.total_seconds,
         }
 
@@ -146,13 +155,15 @@ class LatencySketch:
     def from_document(cls, document: object) -> LatencySketch:
         """Read what is stored; whatever cannot be read counts as nothing."""
         match document:
-            case {"buckets": [*indexes], "counts": [*counts], "total_seconds": total}:
-                pairs = zip(indexes, map(whole, counts), strict=False)
-                buckets = {
-                    whole(index): count
-                    for index, count in pairs
-                    if isinstance(index, int | float) and _LOWEST <= index <= _HIGHEST and count > 0
-                }
-                return cls(buckets, number(total))
+            case {"buckets": bytes(buckets), "counts": bytes(counts), "total_seconds": total}:
+                pass
             case _:
                 return cls()
+        used = len(buckets) // 4
+        if (len(buckets), len(counts)) != (4 * used, 8 * used) or not used:
+            return cls()
+        indexes = struct.unpack(f"<{used}i", buckets)
+        numbers = struct.unpack(f"<{used}q", counts)
+        if min(indexes) < _LOWEST or max(indexes) > _HIGHEST or min(numbers) <= 0:
+            return cls()
+        return cls(dict(zip(indexes, numbers, strict=True)), number(total))

@@ -22,6 +22,8 @@ nodes = typer.Typer(help="Look at the managers that run somewhere.")
 metrics = typer.Typer(help="Look at what has been done.")
 
 _MIB = 1024 * 1024
+_BY_THE_MINUTE = timedelta(hours=2)
+"""Of how long windows of a minute are read; beyond that, those of an hour."""
 
 
 @nodes.command("list")
@@ -58,14 +60,17 @@ def show(
 ) -> None:
     """Print what happened to tasks of each queue and type, on all managers together.
 
+    Of more than two hours, it begins at a full hour.
+
     Times are the 50th, 95th and 99th percentile: of the wait from due to claimed, of the run
     of handlers, and from the enqueue to the success.
     """
 
     async def work(manager: Manager) -> Metrics:
         with usage_checked():
+            since = timedelta(minutes=minutes)
             return await metering(manager).metrics(
-                queue=queue, type=type, since=timedelta(minutes=minutes)
+                queue=queue, type=type, since=since, hourly=since > _BY_THE_MINUTE
             )
 
     found = with_manager(Target(app, store), work)

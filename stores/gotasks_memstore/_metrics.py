@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
 from gotasks_py.copying import copied
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Metrics, MetricsDocument, Summing
+from gotasks_py.metrics import Kind, Metrics, MetricsDocument, Summing
 from gotasks_py.nodes import Candidacy, Leadership, Node
 
 _Key: TypeAlias = tuple[tuple[str, object], ...]
@@ -36,11 +36,16 @@ class MetricsDocuments:
             self._elect(report.candidacy, now)
 
     def read(
-        self, queue: str | None, type: str | None, since: datetime, until: datetime
+        self,
+        queue: str | None,
+        type: str | None,
+        since: datetime,
+        until: datetime,
+        kinds: Sequence[Kind],
     ) -> Metrics:
         """Sum the windows that began in a period."""
         summing = Summing(type=type)
-        for document in self._of("counters", "gauges"):
+        for document in self._of(*kinds):
             is_in = since <= document["window_start"] < until
             if is_in and queue in {None, document["queue"]}:
                 summing.add(document)

@@ -40,8 +40,8 @@ from gotasks_py.lifecycle import (
     is_claimable,
     reaped,
 )
-from gotasks_py.metering import HOUR, Metering, Report
-from gotasks_py.metrics import Metrics, period
+from gotasks_py.metering import Metering, Report
+from gotasks_py.metrics import HOUR, Metrics, kinds, period
 from gotasks_py.nodes import Leadership, Node
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
@@ -272,11 +272,12 @@ class MemStore(Control, Inspection, Mending, Audit):
         type: str | None = None,
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
+        hourly: bool = False,
     ) -> Metrics:
         check_names(queue=queue, type=type)
-        start, end = period(self._clock.now(), since, until)
+        start, end = period(self._clock.now(), since, until, hourly=hourly)
         with self._lock:
-            return self._metrics.read(queue, type, start, end)
+            return self._metrics.read(queue, type, start, end, kinds(hourly=hourly))
 
     async def nodes(self) -> Sequence[Node]:
         with self._lock:

@@ -16,7 +16,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._indexes import Index, ensure_indexes
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Metrics, MetricsDocument, Summing
+from gotasks_py.metrics import Metrics, MetricsDocument, Summing, kinds
 from gotasks_py.nodes import Candidacy, Leadership, Node
 
 INDEXES: Final = (
@@ -64,10 +64,12 @@ async def read(
     type: str | None,
     since: datetime,
     until: datetime,
+    *,
+    hourly: bool,
 ) -> Metrics:
     """Sum the windows that began in a period."""
     summing = Summing(type=type)
-    async for document in _found(metrics, of_period(queue, type, since, until)):
+    async for document in _found(metrics, of_period(queue, type, since, until, hourly=hourly)):
         summing.add(document)
     return summing.metrics(since, until)
 
@@ -85,11 +87,16 @@ async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | 
 
 
 def of_period(
-    queue: str | None, type: str | None, since: datetime, until: datetime
+    queue: str | None,
+    type: str | None,
+    since: datetime,
+    until: datetime,
+    *,
+    hourly: bool = False,
 ) -> dict[str, Any]:
     """Match the windows that began in a period; index ``series``."""
     condition: dict[str, Any] = {
-        "kind": {"$in": ["counters", "gauges"]},
+        "kind": {"$in": kinds(hourly=hourly)},
         "window_start": {"$gte": since, "$lt": until},
     }
     if queue is not None:

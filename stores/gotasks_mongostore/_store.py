@@ -54,8 +54,8 @@ from gotasks_py.errors import (
 from gotasks_py.feed import Feed
 from gotasks_py.inspecting import Inspecting
 from gotasks_py.lifecycle import Patch, reaped
-from gotasks_py.metering import HOUR, Metering, Report
-from gotasks_py.metrics import Metrics, period
+from gotasks_py.metering import Metering, Report
+from gotasks_py.metrics import HOUR, Metrics, period
 from gotasks_py.nodes import Leadership, Node
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
@@ -356,12 +356,14 @@ class MongoStore(Control, Inspection, Mending, Audit):
         type: str | None = None,
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
+        hourly: bool = False,
     ) -> Metrics:
         check_names(queue=queue, type=type)
         await self.open()
-        start, end = period(self._server_clock.now(), since, until)
+        start, end = period(self._server_clock.now(), since, until, hourly=hourly)
         with self._operation("read metrics") as here:
-            return await _metrics.read(await _metrics.opened(here), queue, type, start, end)
+            opened = await _metrics.opened(here)
+            return await _metrics.read(opened, queue, type, start, end, hourly=hourly)
 
     async def nodes(self) -> Sequence[Node]:
         await self.open()

@@ -10,7 +10,15 @@ import pytest
 
 from gotasks_py import ConfigurationError, Counters, LatencySketch, Metering, Node, Status
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Activity, Gauges, Window, counters_document, gauges_document
+from gotasks_py.metrics import (
+    Activity,
+    Gauges,
+    Window,
+    counters_document,
+    gauges_document,
+    hour_of,
+    hourly_gauges_document,
+)
 from gotasks_py.nodes import Candidacy
 from tests.lab import HOUR, MINUTE, SECOND, Lab
 
@@ -122,6 +130,56 @@ async def test_windows_come_in_order_and_only_those_of_the_period(lab: Lab) -> N
     await metering(lab).report(Report(counters=documents))
     metrics = await metering(lab).metrics(since=starts[1], until=now)
     assert [each.start for each in metrics.windows] == starts[1:3]
+
+
+async def test_hours_are_read_instead_of_windows_from_the_full_hour_on(lab: Lab) -> None:
+    start = hour_of(lab.store.clock.now())
+    hours = [
+        counters_document(
+            manager,
+            Window(
+                start=at,
+                length=HOUR,
+                queue=queue,
+                type="t",
+                activity=Activity(counters=Counters(done=number)),
+            ),
+            number,
+            DAY,
+            kind="hours",
+        )
+        for at, number in ((start - 3 * HOUR, 1), (start - 2 * HOUR, 2), (start, 4))
+        for manager in ("m.1", "m.2")
+        for queue in ("q", "r")
+    ]
+    gauges = Gauges(
+        start=this_minute(lab),
+        length=MINUTE,
+        queue="q",
+        at=lab.store.clock.now(),
+        counts={Status.PENDING: 1},
+        oldest_due_age=timedelta(0),
+    )
+    later = replace(gauges, at=gauges.at + timedelta(seconds=1), counts={Status.PENDING: 2})
+    hours += [hourly_gauges_document(each, DAY) for each in (gauges, later, gauges)]
+    await metering(lab).report(Report(counters=[counted(lab, done=100)], gauges=[gauged(lab, 9)]))
+    for document in hours:
+        await metering(lab).report(Report(counters=[document]))
+
+    # Whenever in the hour it is asked for.
+    since = start - 2 * HOUR + timedelta(minutes=17)
+    metrics = await metering(lab).metrics(queue="q", since=since, hourly=True)
+
+    assert metrics.since == start - 2 * HOUR
+    assert [(each.start, each.activity.counters.done) for each in metrics.windows] == [
+        (start - 2 * HOUR, 4),
+        (start, 8),
+    ]
+    (hourly,) = metrics.gauges
+    assert (hourly.start, hourly.length, hourly.at) == (start, HOUR, later.at)
+    assert hourly.counts == {Status.PENDING: 2}
+    (window,) = (await metering(lab).metrics(queue="q")).windows
+    assert window.activity.counters.done == 100
 
 
 async def test_a_span_ends_where_the_period_ends(lab: Lab) -> None:

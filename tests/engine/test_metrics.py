@@ -30,6 +30,7 @@ from gotasks_py import (
     TaskPolicy,
 )
 from gotasks_py.errors import StoreUnavailableError
+from gotasks_py.metrics import LATENCIES
 from gotasks_py.store import Store
 from tests.engine.world import (
     FaultyStore,
@@ -74,7 +75,10 @@ def working(store: MemStore, **settings: Any) -> Manager:
 
 
 async def total(store: MemStore) -> Counters:
-    return (await read(store)).total().counters
+    """Tell what was counted, by the window and by the hour."""
+    counters = (await read(store)).total().counters
+    assert (await store.metrics(since=DAY, hourly=True)).total().counters == counters
+    return counters
 
 
 async def read(store: MemStore) -> Metrics:
@@ -357,6 +361,38 @@ async def test_how_many_workers_a_queue_wants_is_told_once_a_window(store: Fault
     assert 6 <= known[0] <= 10
     assert known == sorted(known, reverse=True)
     assert known[-1] == 0
+
+
+async def test_hours_tell_what_their_windows_tell(store: FaultyStore) -> None:
+    manager = working(store)
+    async with manager:
+        for _ in range(5):
+            await enqueue(manager, *["success"] * 7)
+            await anyio.sleep(1800)
+    windows, hours = await read(store), await store.metrics(since=DAY, hourly=True)
+    assert len(hours.windows) in {3, 4}
+    assert {each.length for each in hours.windows} == {timedelta(hours=1)}
+    assert all(each.start.minute == each.start.second == 0 for each in hours.windows)
+    for latency in LATENCIES:
+        of_hours, of_windows = (getattr(each.total(), latency) for each in (hours, windows))
+        assert of_hours.buckets == of_windows.buckets
+        assert of_hours.total_seconds == pytest.approx(of_windows.total_seconds)
+    assert (
+        hours.total().counters
+        == windows.total().counters
+        == Counters(enqueued=35, claimed=35, done=35)
+    )
+    assert {each.length for each in hours.gauges} == {timedelta(hours=1)}
+    assert hours.latest()["q"].at == windows.latest()["q"].at
+
+
+async def test_a_run_ends_its_hour_and_the_next_begins_another(store: FaultyStore) -> None:
+    manager = working(store)
+    for _ in range(3):
+        async with manager:
+            await all_settled(store, await enqueue(manager, "success"))
+            await anyio.sleep(30)
+    assert await total(store) == Counters(enqueued=3, claimed=3, done=3)
 
 
 async def test_queues_are_looked_at_once_a_window_however_many_managers(

@@ -152,16 +152,17 @@ async def test_reading_metrics_and_managers_is_served_by_the_index(recorded: Rec
         metrics = await store.metrics(queue="q1", since=HOUR)
         await store.nodes()
         await store.leader("gauges")
+        await store.metrics(queue="q1", since=HOUR * 24, hourly=True)
     assert len(metrics.windows) == 6
     plans = [
         database.command("explain", explainable(each), verbosity="executionStats") for each in sent
     ]
     examined = [plan["executionStats"]["totalDocsExamined"] for plan in plans]
     keys = [plan["executionStats"]["totalKeysExamined"] for plan in plans]
-    assert examined == [6, 0, 0]
+    assert examined == [6, 0, 0, 0]
     # Of each minute in the period one look for the queue.
     assert keys[0] <= 2 * 60 + 10
-    assert keys[1:] <= [1, 1]
+    assert all(each <= 2 for each in keys[1:])
 
 
 def collection_of(recorded: Recorded) -> RawCollection:

@@ -91,7 +91,10 @@ def test_a_part_that_is_none_is_refused(part: float) -> None:
         7,
         {},
         {"buckets": "1", "counts": [1], "total_seconds": 1.0},
-        {"buckets": [None, 10**9, 5], "counts": [1, 1, -3], "total_seconds": math.nan},
+        {"buckets": b"", "counts": b"", "total_seconds": math.nan},
+        {"buckets": b"\x01\0\0\0", "counts": b"\x01\0\0\0", "total_seconds": 1.0},
+        {"buckets": b"\x01\0\0\0", "counts": b"\xff" * 8, "total_seconds": 1.0},
+        {"buckets": b"\xff\xff\xff\x7f", "counts": b"\x01" + b"\0" * 7, "total_seconds": 1.0},
     ],
 )
 def test_a_spoilt_document_counts_as_nothing(document: object) -> None:
