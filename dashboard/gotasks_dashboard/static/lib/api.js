@@ -46,10 +46,11 @@ export function address(path, query = {}) {
  * @param {string} path
  * @param {Query} [query]
  * @param {AbortSignal} [signal]
+ * @param {(text: string) => any} [parse]
  * @returns {Promise<T>}
  */
-export function get(path, query = {}, signal = undefined) {
-	return send(`api/${address(path, query)}`, { signal: signal ?? null });
+export function get(path, query = {}, signal = undefined, parse = JSON.parse) {
+	return send(`api/${address(path, query)}`, { signal: signal ?? null }, parse);
 }
 
 /**
@@ -71,9 +72,10 @@ export function post(path, body = {}) {
  * @template T
  * @param {string} url
  * @param {RequestInit} init
+ * @param {(text: string) => any} [parse]
  * @returns {Promise<T>}
  */
-async function send(url, init) {
+async function send(url, init, parse = JSON.parse) {
 	let response;
 	try {
 		response = await fetch(url, { credentials: "same-origin", ...init });
@@ -81,7 +83,10 @@ async function send(url, init) {
 		if (error instanceof DOMException && error.name === "AbortError") throw error;
 		throw new Problem(0, "offline", "The server cannot be reached. It is asked again by itself.");
 	}
-	const body = await response.json().catch(() => null);
+	const body = await response
+		.text()
+		.then(parse)
+		.catch(() => null);
 	if (response.ok && body !== null) return body;
 	const detail = body?.detail ?? `The server answered ${response.status} without saying why.`;
 	throw new Problem(response.status, body?.code ?? "unknown", detail, body ?? {});

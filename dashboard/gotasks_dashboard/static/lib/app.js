@@ -10,7 +10,6 @@ import { pathOf, routeOf } from "./routes.js";
 import { shell } from "./shell.js";
 import { button, notice, problemNotice } from "./ui.js";
 
-/** @typedef {import("./dom.js").Child} Child */
 /** @typedef {import("./page.js").Page} Page */
 
 const TOAST_MS = 5000;
@@ -112,7 +111,7 @@ export class App {
 		if (this.page) this.redraw(this.page);
 	}
 
-	/** @param {Page} page @returns {Child} */
+	/** @param {Page} page @returns {Dom.Child} */
 	contentOf(page) {
 		const problem = page.problem && problemNotice(page.problem, () => void page.reload());
 		if (page.isLoaded) return [problem, page.draw()];
@@ -155,7 +154,7 @@ export class App {
 		this.refresh();
 	}
 
-	/** @param {string} text @param {string} [kind] @param {Child} [action] */
+	/** @param {string} text @param {string} [kind] @param {Dom.Child} [action] */
 	toast(text, kind = "", action = null) {
 		const toast = h("div", { class: `toast ${kind}` }, h("span", null, text), action);
 		this.toasts.append(toast);
@@ -186,7 +185,7 @@ export class App {
 
 	/**
 	 * Ask before something is done; what goes wrong is told where it was asked.
-	 * @param {{title: string, body: Child, action: string, kind?: string, icon?: string, run: (dialog: HTMLDialogElement) => Promise<void> | void}} what
+	 * @param {{title: string, body: Dom.Child, action: string, kind?: string, icon?: string, run: (dialog: HTMLDialogElement) => Promise<void> | void}} what
 	 */
 	ask(what) {
 		const told = h("div");
@@ -210,7 +209,7 @@ export class App {
 			h(
 				"form",
 				{
-					onsubmit: (/** @type {Event} */ event) => {
+					onsubmit: (event) => {
 						event.preventDefault();
 						void act();
 					},

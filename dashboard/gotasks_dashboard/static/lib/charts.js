@@ -46,9 +46,9 @@ export class Chart {
 			"aria-label": `${kind.label} over time`,
 			"aria-valuemin": "0",
 			"aria-valuenow": "0",
-			onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
-			onpointermove: (/** @type {PointerEvent} */ event) => this.pointed(event),
-			onpointerdown: (/** @type {PointerEvent} */ event) => this.pointed(event),
+			onkeydown: (event) => this.pressed(event),
+			onpointermove: (event) => this.pointed(event),
+			onpointerdown: (event) => this.pointed(event),
 			onpointerleave: () => group.choose(null),
 			onblur: () => group.choose(null),
 		});

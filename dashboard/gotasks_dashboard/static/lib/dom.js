@@ -2,8 +2,6 @@
 // with what was drawn, so that focus, scrolling, selection and what was typed stay. Text becomes
 // text nodes: nothing is ever parsed as markup.
 
-/** @typedef {Dom.Child} Child */
-/** @typedef {{[name: string]: any}} Props */
 /** @typedef {{on: Record<string, (event: any) => void>, style: Record<string, string>, set: Record<string, unknown>}} Record_ */
 
 /** @type {WeakMap<Element, Record_>} */
@@ -17,8 +15,8 @@ const SVG = "http://www.w3.org/2000/svg";
  * an `island` is left to itself by morph().
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
- * @param {Props | null} [props]
- * @param {...Child} children
+ * @param {Dom.Props | null} [props]
+ * @param {...Dom.Child} children
  * @returns {HTMLElementTagNameMap[K]}
  */
 export function h(tag, props, ...children) {
@@ -29,8 +27,8 @@ export function h(tag, props, ...children) {
  * Make an element of a drawing.
  * @template {keyof SVGElementTagNameMap} K
  * @param {K} tag
- * @param {Props | null} [props]
- * @param {...Child} children
+ * @param {Dom.Props | null} [props]
+ * @param {...Dom.Child} children
  * @returns {SVGElementTagNameMap[K]}
  */
 export function svg(tag, props, ...children) {
@@ -40,8 +38,8 @@ export function svg(tag, props, ...children) {
 /**
  * @template {Element} E
  * @param {E} element
- * @param {Props | null | undefined} props
- * @param {Child[]} children
+ * @param {Dom.Props | null | undefined} props
+ * @param {Dom.Child[]} children
  * @returns {E}
  */
 function fill(element, props, children) {
@@ -112,7 +110,7 @@ function paint(element, style) {
 
 /**
  * @param {Element} parent
- * @param {Child} child
+ * @param {Dom.Child} child
  */
 export function append(parent, child) {
 	if (Array.isArray(child)) for (const each of child) append(parent, each);
@@ -123,7 +121,7 @@ export function append(parent, child) {
 /**
  * Show other children in an element, touching only what differs.
  * @param {Element} parent
- * @param {Child} children
+ * @param {Dom.Child} children
  */
 export function show(parent, children) {
 	const next = document.createElement("div");

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { counted } from "./format.js";
 import { ago, button, groupTitle, link, name, taskAddress } from "./ui.js";
 
-/** @param {import("./app.js").App} app @param {Api.Group[]} groups */
+/** @param {App} app @param {Api.Group[]} groups */
 export const groupList = (app, groups) =>
 	h(
 		"ul",
@@ -13,7 +13,7 @@ export const groupList = (app, groups) =>
 		groups.map((each) => groupItem(app, each)),
 	);
 
-/** @param {import("./app.js").App} app @param {Api.Group} group */
+/** @param {App} app @param {Api.Group} group */
 function groupItem(app, group) {
 	const { latest, count, query } = group;
 	const ask = (/** @type {string} */ action) => void app.jobs.ask({ action, query }, { count });

@@ -5,7 +5,6 @@ import { h, show } from "./dom.js";
 import { counted, integer, tasksOf } from "./format.js";
 import { button, iconButton, link } from "./ui.js";
 
-/** @typedef {import("./app.js").App} App */
 /** @typedef {{action: string, ids?: string[], query?: string, fresh_lifetime?: boolean, everything?: boolean}} Order */
 
 export const PAST = /** @type {Record<string, string>} */ ({

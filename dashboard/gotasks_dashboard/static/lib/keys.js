@@ -5,7 +5,6 @@ import { PANELS } from "./routes.js";
 import { panels, switchTheme } from "./shell.js";
 import { button, kbd } from "./ui.js";
 
-/** @typedef {import("./app.js").App} App */
 /** @typedef {import("./page.js").Shortcut} Shortcut */
 
 const SEQUENCE_MS = 1200;

@@ -4,8 +4,6 @@ import { Problem, isAbort } from "./api.js";
 
 const QUIET_MS = 1500;
 
-/** @typedef {import("./app.js").App} App */
-/** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{keys: string, does: string, run: () => void}} Shortcut */
 
 export class Page {
@@ -35,7 +33,7 @@ export class Page {
 	/** Read what is shown. Overridden. */
 	async load() {}
 
-	/** Draw all of it. Overridden. @returns {Child} */
+	/** Draw all of it. Overridden. @returns {Dom.Child} */
 	draw() {
 		return null;
 	}

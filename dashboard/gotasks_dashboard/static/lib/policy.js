@@ -48,7 +48,7 @@ const FIELDS = [
 
 export class PolicyForm {
 	/**
-	 * @param {import("./app.js").App} app
+	 * @param {App} app
 	 * @param {string} queue
 	 * @param {() => void} redraw
 	 */
@@ -88,8 +88,7 @@ export class PolicyForm {
 				inputmode: each.isWhole ? "numeric" : "decimal",
 				autocomplete: "off",
 				value,
-				oninput: (/** @type {Event} */ event) =>
-					this.type(each.name, /** @type {HTMLInputElement} */ (event.target).value),
+				oninput: (event) => this.type(each.name, /** @type {HTMLInputElement} */ (event.target).value),
 			});
 			const isSpan = each.name.endsWith("_seconds") && Number(value) >= 60;
 			const hint = [
@@ -110,7 +109,7 @@ export class PolicyForm {
 			"form",
 			{
 				class: "form",
-				onsubmit: (/** @type {Event} */ event) => {
+				onsubmit: (event) => {
 					event.preventDefault();
 					if (count > 0 && !isWrong) void this.save(policy);
 				},

@@ -7,8 +7,6 @@ import { icon } from "./icons.js";
 import { sparkline } from "./spark.js";
 import { ago, badge, countLink, faint, link, meter, name, table, written } from "./ui.js";
 
-/** @typedef {import("./app.js").App} App */
-
 /** @param {string} queue */
 export const queueAddress = (queue) => address("queues", { queue });
 
@@ -44,7 +42,7 @@ export function pauseMark(queue) {
  * @param {string} [chosen]
  */
 export function queueTable(app, queues, chosen = "") {
-	/** @type {import("./ui.js").Column<Api.Queue>[]} */
+	/** @type {Column<Api.Queue>[]} */
 	const columns = [
 		{
 			head: "Queue",

@@ -7,7 +7,7 @@ import { ago, badge, faint, link, name, statusMark, table, taskAddress } from ".
 /** The last digits tell tasks apart. @param {string} id */
 export const shortId = (id) => id.slice(-8);
 
-/** What concerns the reader first: when it runs, who runs it, or why it failed. @param {Api.Row} row @returns {import("./dom.js").Child} */
+/** What concerns the reader first: when it runs, who runs it, or why it failed. @param {Api.Row} row @returns {Dom.Child} */
 function story(row) {
 	if (row.status === "running")
 		return [name(row.worker ?? "", "worker"), row.cancel_requested_at && badge("asked to stop", "warn")];
@@ -37,7 +37,7 @@ function when(row) {
  */
 export function taskTable(rows, how) {
 	const { choose } = how;
-	/** @type {import("./ui.js").Column<Api.Row>[]} */
+	/** @type {Column<Api.Row>[]} */
 	const columns = [
 		{ head: "Status", class: "state", cell: (row) => statusMark(row.status) },
 		{

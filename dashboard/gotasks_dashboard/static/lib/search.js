@@ -42,7 +42,7 @@ export class SearchBox {
 			oninput: () => this.typed(),
 			onfocus: () => this.typed(),
 			onblur: () => this.close(),
-			onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
+			onkeydown: (event) => this.pressed(event),
 		});
 		this.node = h(
 			"form",
@@ -51,7 +51,7 @@ export class SearchBox {
 				role: "search",
 				island: "search",
 				key: "search",
-				onsubmit: (/** @type {Event} */ event) => {
+				onsubmit: (event) => {
 					event.preventDefault();
 					this.submit();
 				},
@@ -127,7 +127,7 @@ export class SearchBox {
 						id: `completion-${at}`,
 						"aria-selected": String(at === this.active),
 						// Before the box loses its focus.
-						onpointerdown: (/** @type {Event} */ event) => {
+						onpointerdown: (event) => {
 							event.preventDefault();
 							this.take(at);
 						},

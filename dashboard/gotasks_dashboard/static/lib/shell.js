@@ -6,12 +6,9 @@ import { icon } from "./icons.js";
 import { PANELS } from "./routes.js";
 import { button, iconButton, link, notice } from "./ui.js";
 
-/** @typedef {import("./app.js").App} App */
-/** @typedef {import("./dom.js").Child} Child */
-
 const THEMES = ["auto", "light", "dark"];
 
-/** @param {App} app @param {Child} content @returns {Child} */
+/** @param {App} app @param {Dom.Child} content @returns {Dom.Child} */
 export function shell(app, content) {
 	return [
 		h(
@@ -62,7 +59,9 @@ const brand = (app) =>
 			h("img", { src: "static/icon.svg", alt: "", width: "20", height: "20" }),
 			h("span", null, app.session.title),
 		],
-		{ class: "brand" },
+		{
+			class: "brand",
+		},
 	);
 
 /** @param {App} app */
@@ -178,7 +177,7 @@ function user(app) {
 	);
 }
 
-/** @param {App} app @param {Child} content */
+/** @param {App} app @param {Dom.Child} content */
 function main(app, content) {
 	return h(
 		"main",
@@ -190,8 +189,8 @@ function main(app, content) {
 
 /**
  * The head of a page.
- * @param {Child} title
- * @param {{crumbs?: Child, actions?: Child, note?: Child}} [how]
+ * @param {Dom.Child} title
+ * @param {{crumbs?: Dom.Child, actions?: Dom.Child, note?: Dom.Child}} [how]
  */
 export const pageHead = (title, how = {}) =>
 	h(

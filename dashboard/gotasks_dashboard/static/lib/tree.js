@@ -38,7 +38,7 @@ export class Tree {
 		return h("div", { class: "tree" }, this.value(value, [], 0));
 	}
 
-	/** @param {Api.Tagged} value @param {string[]} path @param {number} depth @returns {import("./dom.js").Child} */
+	/** @param {Api.Tagged} value @param {string[]} path @param {number} depth @returns {Dom.Child} */
 	value(value, path, depth) {
 		const tag = tagOf(value);
 		if (tag)

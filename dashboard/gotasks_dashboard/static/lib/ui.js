@@ -5,9 +5,6 @@ import { h } from "./dom.js";
 import { ago, counted } from "./format.js";
 import { icon } from "./icons.js";
 
-/** @typedef {import("./dom.js").Child} Child */
-/** @typedef {import("./dom.js").Props} Props */
-
 /**
  * @param {string} label
  * @param {() => void} run
@@ -35,7 +32,7 @@ export function button(label, run, how = {}) {
  * @param {string} label
  * @param {string} name
  * @param {() => void} run
- * @param {Props} [props]
+ * @param {Dom.Props} [props]
  */
 export const iconButton = (label, name, run, props = {}) =>
 	h(
@@ -51,7 +48,7 @@ export const iconButton = (label, name, run, props = {}) =>
 		icon(name),
 	);
 
-/** @param {string} href @param {Child} children @param {Props} [props] */
+/** @param {string} href @param {Dom.Child} children @param {Dom.Props} [props] */
 export const link = (href, children, props = {}) => h("a", { href, ...props }, children);
 
 /** @param {string} id */
@@ -77,11 +74,11 @@ export function quoted(value) {
 export const statusMark = (status) =>
 	h("span", { class: `status ${status}` }, h("i", { class: "dot" }), status);
 
-/** @param {Child} text @param {string} [kind] @param {string} [title] */
+/** @param {Dom.Child} text @param {string} [kind] @param {string} [title] */
 export const badge = (text, kind = "", title = undefined) =>
 	h("span", { class: `badge ${kind}`, title }, text);
 
-/** @param {Child} text */
+/** @param {Dom.Child} text */
 export const faint = (text) => h("span", { class: "faint" }, text);
 
 /** A name from elsewhere; it may be long, and in any script. @param {string} text @param {string} [kind] */
@@ -92,8 +89,8 @@ export const kbd = (key) => h("kbd", null, key);
 
 /**
  * @param {string} title
- * @param {Child} body
- * @param {{actions?: Child, class?: string, key?: string, note?: Child}} [how]
+ * @param {Dom.Child} body
+ * @param {{actions?: Dom.Child, class?: string, key?: string, note?: Dom.Child}} [how]
  */
 export function panel(title, body, how = {}) {
 	return h(
@@ -114,8 +111,8 @@ export function panel(title, body, how = {}) {
  * What to say where there is nothing, and what to do next.
  * @param {string} name
  * @param {string} title
- * @param {Child} hint
- * @param {Child} [action]
+ * @param {Dom.Child} hint
+ * @param {Dom.Child} [action]
  */
 export const empty = (name, title, hint, action = null) =>
 	h(
@@ -129,8 +126,8 @@ export const empty = (name, title, hint, action = null) =>
 
 /**
  * @param {string} kind
- * @param {Child} text
- * @param {Child} [action]
+ * @param {Dom.Child} text
+ * @param {Dom.Child} [action]
  */
 export const notice = (kind, text, action = null) =>
 	h(
@@ -149,19 +146,13 @@ export function problemNotice(problem, again) {
 }
 
 /**
- * A column: how its head reads, and what a row shows there.
- * @template T
- * @typedef {{head: string, cell: (row: T) => Child, class?: string, hideHead?: boolean}} Column
- */
-
-/**
  * A table, which becomes a list of cards on a narrow screen.
  * @template T
  * @param {string} label
  * @param {Column<T>[]} columns
  * @param {T[]} rows
  * @param {(row: T) => string} keyOf
- * @param {{row?: (row: T) => Props, class?: string}} [how]
+ * @param {{row?: (row: T) => Dom.Props, class?: string}} [how]
  */
 export function table(label, columns, rows, keyOf, how = {}) {
 	const head = columns.map((each) =>
@@ -227,7 +218,7 @@ export function meter(part, whole, label) {
 	);
 }
 
-/** @param {string} label @param {Child} control @param {{hint?: Child, error?: string | null, id?: string}} [how] */
+/** @param {string} label @param {Dom.Child} control @param {{hint?: Dom.Child, error?: string | null, id?: string}} [how] */
 export const field = (label, control, how = {}) =>
 	h(
 		"div",
@@ -238,7 +229,7 @@ export const field = (label, control, how = {}) =>
 		how.error && h("p", { class: "error", role: "alert" }, how.error),
 	);
 
-/** What facts there are. @param {[string, Child][]} pairs @param {string} [kind] */
+/** What facts there are. @param {[string, Dom.Child][]} pairs @param {string} [kind] */
 export const facts = (pairs, kind = "") =>
 	h(
 		"dl",
@@ -246,7 +237,7 @@ export const facts = (pairs, kind = "") =>
 		pairs.map(([term, value]) => h("div", { key: term }, h("dt", null, term), h("dd", null, value))),
 	);
 
-/** @param {string} text @param {import("./app.js").App} app @param {string} [what] */
+/** @param {string} text @param {App} app @param {string} [what] */
 export const copyButton = (text, app, what = "it") =>
 	iconButton(`Copy ${what}`, "copy", () => {
 		navigator.clipboard.writeText(text).then(

@@ -63,7 +63,7 @@ export class AuditPage extends Page {
 	}
 
 	list() {
-		/** @type {import("../lib/ui.js").Column<Api.AuditEntry>[]} */
+		/** @type {Column<Api.AuditEntry>[]} */
 		const columns = [
 			{ head: "When", class: "when", cell: (each) => ago(each.at) },
 			{

@@ -40,7 +40,7 @@ export class JobsPage extends Page {
 	}
 
 	list() {
-		/** @type {import("../lib/ui.js").Column<Api.Job>[]} */
+		/** @type {Column<Api.Job>[]} */
 		const columns = [
 			{ head: "Started", class: "when", cell: (each) => ago(each.started_at) },
 			{ head: "Did", class: "lead", cell: titleOf },

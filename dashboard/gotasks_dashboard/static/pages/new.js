@@ -1,2 +1,374 @@
+import { Problem, address, get, messageOf, post } from "../lib/api.js";
+import { h } from "../lib/dom.js";
+import { parseExact, written } from "../lib/exact.js";
+import { SchemaForm } from "../lib/form.js";
 import { Page } from "../lib/page.js";
-export class NewPage extends Page {}
+import { initial, resolved } from "../lib/schema.js";
+import { pageHead } from "../lib/shell.js";
+import { button, empty, faint, field, link, notice, panel, segmented, taskAddress } from "../lib/ui.js";
+
+/** @type {{name: string, label: string, hint: string, read: (text: string) => unknown, key?: string}[]} */
+const POLICY = [
+	{ name: "delay_seconds", label: "Delay (s)", hint: "from now", read: number },
+	{
+		name: "run_at",
+		label: "Or run at",
+		hint: "in your time zone",
+		read: (text) => new Date(text).toISOString(),
+	},
+	{ name: "priority", label: "Priority", hint: "higher ones first", read: number },
+	{ name: "unique_key", label: "Unique key", hint: "one task at a time has it", read: String },
+	{
+		name: "tags",
+		label: "Tags",
+		hint: "with commas between",
+		read: (text) =>
+			text
+				.split(",")
+				.map((each) => each.trim())
+				.filter(Boolean),
+	},
+	{ name: "max_attempts", label: "Attempts", hint: "else the queue's", read: number },
+	{ name: "timeout_seconds", label: "Time limit (s)", hint: "of one attempt", read: number },
+	{ name: "ttl_seconds", label: "Kept for (s)", hint: "after it has ended", read: number },
+];
+
+export class NewPage extends Page {
+	title = "New task";
+	queue = this.param("queue");
+	type = this.param("type");
+	/** @type {Api.TypeRow[]} */
+	types = [];
+	/** @type {Api.Schema | null} */
+	schema = null;
+	/** @type {SchemaForm | null} */
+	form = null;
+	/** What is edited as text, as long as it is. @type {string | null} */
+	text = "{}";
+	/** @type {Record<string, string>} */
+	policy = {};
+	/** @type {Problem | Error | null} */
+	refusal = null;
+	said = "";
+	cloned = "";
+
+	/** A draft outlives whatever happens to the rest. */
+	isGone() {
+		return true;
+	}
+
+	async load() {
+		const { signal } = this.abort;
+		const from = this.param("from");
+		const answer = /** @type {{types: Api.TypeRow[]}} */ (await get("types", { range: "24h" }, signal));
+		this.types = answer.types;
+		if (from && this.cloned !== from) await this.clone(from, signal);
+		else if (!this.isLoaded && this.queue && this.type) await this.describe(undefined);
+	}
+
+	/** @param {string} id @param {AbortSignal} signal */
+	async clone(id, signal) {
+		/** @type {Api.Task} */
+		const task = await get(`tasks/${id}`, {}, signal);
+		this.cloned = id;
+		this.queue = task.queue;
+		this.type = task.type;
+		this.policy = { priority: task.priority ? String(task.priority) : "", tags: task.tags.join(", ") };
+		await this.describe(task.payload);
+	}
+
+	/** Make the form of the type. @param {Api.Tagged | undefined} payload */
+	async describe(payload) {
+		const { queue, type } = this;
+		this.schema = null;
+		if (queue && type) {
+			const answer = /** @type {{schema: Api.Schema | null}} */ (
+				await get("schema", { queue, type }, this.abort.signal, parseExact)
+			);
+			if (queue !== this.queue || type !== this.type) return;
+			this.schema = answer.schema;
+		}
+		this.refusal = null;
+		const schema = this.schema;
+		this.form =
+			schema &&
+			new SchemaForm(
+				schema,
+				payload === undefined ? initial(resolved(schema, schema), schema) : payload,
+				() => this.edited(),
+			);
+		this.text = this.form ? null : payload === undefined ? (this.text ?? "{}") : written(payload);
+	}
+
+	edited() {
+		this.said = "";
+		this.redraw();
+	}
+
+	/** @param {string} queue @param {string} type */
+	async choose(queue, type) {
+		this.queue = queue;
+		this.type = type;
+		this.said = "";
+		history.replaceState(null, "", new URL(address("new", { queue, type }), document.baseURI));
+		try {
+			await this.describe(undefined);
+		} catch (error) {
+			this.refusal = error instanceof Error ? error : new Error(String(error));
+		}
+		this.redraw();
+	}
+
+	draw() {
+		const crumbs = this.cloned
+			? ["Clone of ", link(taskAddress(this.cloned), h("code", null, this.cloned))]
+			: null;
+		return [
+			pageHead("New task", { crumbs }),
+			h(
+				"form",
+				{
+					class: "columns",
+					onsubmit: (event) => {
+						event.preventDefault();
+						void this.send("tasks");
+					},
+				},
+				h(
+					"div",
+					{ class: "wide" },
+					panel("Type", this.chooser()),
+					panel("Payload", this.payload(), {
+						actions: this.form && this.switcher(),
+						note: this.schema?.description,
+					}),
+				),
+				h("div", { class: "narrow" }, panel("Options", this.options()), this.outcome(), this.buttons()),
+			),
+		];
+	}
+
+	chooser() {
+		const queues = [
+			...new Set([
+				...this.types.map((each) => each.queue),
+				...(this.app.overview?.queues ?? []).map((each) => each.name),
+			]),
+		].sort();
+		const types = this.types.filter((each) => each.queue === this.queue).map((each) => each.type);
+		const input = (
+			/** @type {string} */ id,
+			/** @type {string} */ value,
+			/** @type {(text: string) => void} */ take,
+			/** @type {string[]} */ known,
+		) => [
+			h("input", {
+				id,
+				type: "text",
+				list: `${id}-known`,
+				value,
+				autocomplete: "off",
+				required: true,
+				maxlength: "200",
+				onchange: (event) => take(event.target.value.trim()),
+			}),
+			h(
+				"datalist",
+				{ id: `${id}-known` },
+				known.map((each) => h("option", { value: each })),
+			),
+		];
+		const known = this.types.filter((each) => each.schema).slice(0, 12);
+		return h(
+			"div",
+			{ class: "form" },
+			known.length > 0 &&
+				!this.type &&
+				h(
+					"div",
+					{ class: "actions" },
+					known.map((each) =>
+						button(`${each.queue} / ${each.type}`, () => void this.choose(each.queue, each.type), {
+							kind: "small",
+							key: `${each.queue} ${each.type}`,
+						}),
+					),
+				),
+			h(
+				"div",
+				{ class: "form-row" },
+				field(
+					"Queue",
+					input("new-queue", this.queue, (text) => void this.choose(text, this.type), queues),
+					{ id: "new-queue" },
+				),
+				field(
+					"Type",
+					input("new-type", this.type, (text) => void this.choose(this.queue, text), types),
+					{ id: "new-type" },
+				),
+			),
+		);
+	}
+
+	switcher() {
+		return segmented(
+			"Edit as",
+			[
+				["form", "Form"],
+				["json", "JSON"],
+			],
+			this.text === null ? "form" : "json",
+			(chosen) => this.turn(chosen === "json"),
+		);
+	}
+
+	/** @param {boolean} isText */
+	turn(isText) {
+		const { form } = this;
+		if (!form || isText === (this.text !== null)) return;
+		if (isText) this.text = written(form.value ?? null);
+		else {
+			try {
+				form.value = parseExact(this.text ?? "null");
+				form.drafts.clear();
+				this.text = null;
+				this.refusal = null;
+			} catch (error) {
+				this.refusal = new Error(`This is no JSON yet: ${messageOf(error)}`);
+			}
+		}
+		this.redraw();
+	}
+
+	payload() {
+		if (this.text === null && this.form) return this.form.draw();
+		if (!this.type && this.types.some((each) => each.schema))
+			return empty("types", "Choose a type first", "Its payload's form appears here.");
+		const hint =
+			'Whole numbers of any size are kept as they are; other values by tags: {"$date": "2026-01-31T12:00:00Z"}, {"$bytes": "base64"}, {"$uuid": "…"}, {"$decimal": "1.10"}.';
+		const area = h("textarea", {
+			id: "payload-json",
+			class: "code",
+			rows: "12",
+			spellcheck: "false",
+			value: this.text ?? "",
+			oninput: (event) => ((this.text = event.target.value), this.edited()),
+		});
+		const errors = this.refusal instanceof Problem ? this.refusal.errors : [];
+		return h(
+			"div",
+			{ class: "form" },
+			field("JSON", area, { id: "payload-json", hint }),
+			errors.map((each) => h("p", { class: "error" }, each.path ? `${each.path}: ` : "", each.message)),
+		);
+	}
+
+	options() {
+		return h(
+			"div",
+			{ class: "form-row" },
+			POLICY.map(({ name, label, hint }) => {
+				const id = `policy-${name}`;
+				const type = name === "run_at" ? "datetime-local" : "text";
+				const input = h("input", {
+					id,
+					type,
+					autocomplete: "off",
+					value: this.policy[name] ?? "",
+					oninput: (event) => (this.policy[name] = event.target.value),
+				});
+				return h("div", { key: name }, field(label, input, { id, hint }));
+			}),
+		);
+	}
+
+	outcome() {
+		const { refusal } = this;
+		if (this.said) return notice("info", this.said);
+		if (!refusal) return null;
+		const existing = refusal instanceof Problem && refusal.existingId;
+		const isTold = refusal instanceof Problem && refusal.errors.length > 0;
+		const text = isTold ? "The payload does not fit: see what is marked." : refusal.message;
+		return notice(
+			"error",
+			text,
+			existing && link(taskAddress(existing), "See the task that has it", { class: "button small" }),
+		);
+	}
+
+	buttons() {
+		return h(
+			"div",
+			{ class: "actions" },
+			h("button", { type: "submit", class: "button primary" }, "Enqueue"),
+			button("Check the payload", () => void this.send("tasks/validate")),
+			!this.app.may("enqueue") && faint("This takes the permission enqueue."),
+		);
+	}
+
+	/** The request, in which a payload typed as JSON stands as it was typed. @param {boolean} withPolicy */
+	body(withPolicy) {
+		if (this.form && this.text === null && !this.form.isReadable())
+			throw new Error("Some of what was typed cannot be read: see what is marked.");
+		const payload = this.text === null ? JSON.stringify(this.form?.value ?? null) : checked(this.text);
+		const head = JSON.stringify({
+			queue: this.queue,
+			type: this.type,
+			...(withPolicy ? { policy: this.readPolicy() } : {}),
+		});
+		return `${head.slice(0, -1)},"payload":${payload}}`;
+	}
+
+	readPolicy() {
+		/** @type {Record<string, unknown>} */
+		const found = {};
+		for (const { name, label, read } of POLICY) {
+			const text = (this.policy[name] ?? "").trim();
+			if (!text) continue;
+			const value = read(text);
+			if (typeof value === "number" && !Number.isFinite(value))
+				throw new Error(`${label}: a number is needed`);
+			found[name] = value;
+		}
+		return found;
+	}
+
+	/** @param {"tasks" | "tasks/validate"} path */
+	async send(path) {
+		this.said = "";
+		this.refusal = null;
+		if (this.form) this.form.errors = [];
+		try {
+			if (!this.queue || !this.type) throw new Error("Which queue, and which type?");
+			/** @type {{id?: string}} */
+			const answer = await post(path, this.body(path === "tasks"));
+			if (answer.id) {
+				this.app.toast("Enqueued");
+				this.app.to(taskAddress(answer.id));
+				return;
+			}
+			this.said = "The payload fits.";
+		} catch (error) {
+			this.refusal = error instanceof Error ? error : new Error(String(error));
+			if (error instanceof Problem && this.form) this.form.errors = error.errors;
+		}
+		this.redraw();
+		/** @type {HTMLElement | null} */ (document.querySelector(".wrong input, .wrong textarea"))?.focus();
+	}
+}
+
+/** @param {string} text */
+function number(text) {
+	return Number(text);
+}
+
+/** @param {string} text */
+function checked(text) {
+	try {
+		parseExact(text);
+	} catch (error) {
+		throw new Error(`The payload is no JSON: ${messageOf(error)}`);
+	}
+	return text;
+}

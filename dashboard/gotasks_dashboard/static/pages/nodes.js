@@ -46,7 +46,7 @@ export class NodesPage extends Page {
 	}
 
 	list() {
-		/** @type {import("../lib/ui.js").Column<Api.Node>[]} */
+		/** @type {Column<Api.Node>[]} */
 		const columns = [
 			{
 				head: "Manager",

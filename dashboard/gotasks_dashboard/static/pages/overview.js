@@ -10,8 +10,6 @@ import { pageHead, readOnlyHint } from "../lib/shell.js";
 import { sparkline } from "../lib/spark.js";
 import { ago, badge, empty, link, meter, panel } from "../lib/ui.js";
 
-/** @typedef {import("../lib/dom.js").Child} Child */
-
 export class OverviewPage extends Page {
 	title = "Overview";
 	/** @type {MetricCharts} */
@@ -71,7 +69,7 @@ const firstSteps = () =>
 		h("code", null, 'await manager.enqueue("emails", "welcome", {"to": "…"})'),
 	]);
 
-/** @param {Api.Overview} overview @param {import("../lib/app.js").App} app */
+/** @param {Api.Overview} overview @param {App} app */
 function tiles({ totals, nodes, queues }, app) {
 	const oldest = queues.reduce((most, each) => Math.max(most, each.oldest_due_seconds ?? 0), 0);
 	const done = sumOf(queues.map((each) => each.spark.done));
@@ -122,7 +120,7 @@ function tiles({ totals, nodes, queues }, app) {
 	);
 }
 
-/** @param {string} label @param {Child} value @param {Child} detail */
+/** @param {string} label @param {Dom.Child} value @param {Dom.Child} detail */
 const tile = (label, value, detail) =>
 	h(
 		"div",
@@ -141,7 +139,7 @@ function sumOf(rows) {
 /** @param {Api.Overview} overview */
 function healthOf({ health, nodes }) {
 	const stream = { following: "good", polling: "warn", idle: "", broken: "bad" }[health.stream.state] ?? "";
-	/** @type {[string, string, Child, Child][]} */
+	/** @type {[string, string, Dom.Child, Dom.Child][]} */
 	const signs = [
 		["Change stream", stream, health.stream.state, health.stream.detail],
 		[

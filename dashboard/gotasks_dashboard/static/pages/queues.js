@@ -138,7 +138,9 @@ export class QueuesPage extends Page {
 			button(
 				String(label),
 				() => (until.value = localInput(new Date(Date.now() + Number(minutes) * 60_000))),
-				{ kind: "small" },
+				{
+					kind: "small",
+				},
 			),
 		);
 		this.app.ask({

@@ -98,7 +98,7 @@ function oplog({ oplog: log }) {
 /** @param {Api.System} system */
 function leaders({ leaders: found }) {
 	if (found.length === 0) return null;
-	/** @type {import("../lib/ui.js").Column<Api.System["leaders"][number]>[]} */
+	/** @type {Column<Api.System["leaders"][number]>[]} */
 	const columns = [
 		{ head: "Duty", class: "lead", cell: (each) => name(each.duty) },
 		{ head: "Led by", cell: (each) => name(each.node) },
@@ -114,7 +114,7 @@ function leaders({ leaders: found }) {
 
 /** @param {Api.System} system */
 function plans({ plans: found }) {
-	/** @type {import("../lib/ui.js").Column<Api.System["plans"][number]>[]} */
+	/** @type {Column<Api.System["plans"][number]>[]} */
 	const columns = [
 		{ head: "Query", class: "lead", cell: (each) => name(each.query) },
 		{ head: "Index", cell: (each) => (each.index ? h("code", null, each.index) : faint("none")) },
@@ -131,7 +131,7 @@ function plans({ plans: found }) {
 
 /** @param {Api.System} system */
 function collections({ collections: found }) {
-	/** @type {import("../lib/ui.js").Column<Api.System["collections"][number]>[]} */
+	/** @type {Column<Api.System["collections"][number]>[]} */
 	const columns = [
 		{ head: "Collection", class: "lead", cell: (each) => name(each.name) },
 		{ head: "Documents", class: "number", cell: (each) => compact(each.documents) },
@@ -144,7 +144,7 @@ function collections({ collections: found }) {
 
 /** @param {Api.System} system */
 function indexes({ indexes: found }) {
-	/** @type {import("../lib/ui.js").Column<Api.System["indexes"][number]>[]} */
+	/** @type {Column<Api.System["indexes"][number]>[]} */
 	const columns = [
 		{ head: "Index", class: "lead", cell: (each) => name(each.name) },
 		{ head: "Collection", cell: (each) => name(each.collection) },

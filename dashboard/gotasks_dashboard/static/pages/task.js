@@ -24,8 +24,6 @@ import {
 } from "../lib/ui.js";
 import { queueAddress } from "../lib/queues.js";
 
-/** @typedef {import("../lib/dom.js").Child} Child */
-
 export class TaskPage extends Page {
 	id = this.url.pathname.slice(-24);
 	title = `Task ${shortId(this.id)}`;
@@ -142,7 +140,7 @@ export class TaskPage extends Page {
 		);
 	}
 
-	/** @param {Api.Task} task @returns {Child} */
+	/** @param {Api.Task} task @returns {Dom.Child} */
 	values(task) {
 		if (task.hidden)
 			return panel(
@@ -173,7 +171,7 @@ export class TaskPage extends Page {
 	/** @param {Api.Task} task */
 	facts(task) {
 		const owner = task.lease?.owner ?? null;
-		/** @type {[string, Child][]} */
+		/** @type {[string, Dom.Child][]} */
 		const pairs = [
 			["Queue", link(queueAddress(task.queue), name(task.queue))],
 			["Type", link(address("types", { queue: task.queue, type: task.type }), name(task.type))],
@@ -302,7 +300,7 @@ function fractionOf(progress) {
 	return [done, total];
 }
 
-/** @param {Api.AttemptError} error @param {boolean} isLast @param {import("../lib/app.js").App} app @param {Api.Task} task */
+/** @param {Api.AttemptError} error @param {boolean} isLast @param {App} app @param {Api.Task} task */
 function attempt(error, isLast, app, task) {
 	return h(
 		"li",

@@ -81,7 +81,7 @@ export class TypesPage extends Page {
 	}
 
 	list() {
-		/** @type {import("../lib/ui.js").Column<Api.TypeRow>[]} */
+		/** @type {Column<Api.TypeRow>[]} */
 		const columns = [
 			{
 				head: "Type",
