@@ -305,10 +305,9 @@ export class SchemaForm {
 
 	/** A field that is left out, so that the type's own default holds. @param {Schema} schema @param {string} label @param {string} path @param {() => void} put */
 	unset(schema, label, path, put) {
-		const told =
-			schema.default === undefined
-				? "left out"
-				: (scalarText(schema.default) ?? JSON.stringify(schema.default)) || '""';
+		const { default: given } = schema;
+		const text = given === null ? "none" : (scalarText(given) ?? JSON.stringify(given)) || '""';
+		const told = given === undefined ? "left out" : text;
 		const wrong = this.claim(path, true);
 		return h(
 			"div",

@@ -234,7 +234,9 @@ export const facts = (pairs, kind = "") =>
 	h(
 		"dl",
 		{ class: `facts ${kind}` },
-		pairs.map(([term, value]) => h("div", { key: term }, h("dt", null, term), h("dd", null, value))),
+		pairs
+			.filter(([, value]) => value || value === 0)
+			.map(([term, value]) => h("div", { key: term }, h("dt", null, term), h("dd", null, value))),
 	);
 
 /** @param {string} text @param {App} app @param {string} [what] */

@@ -179,44 +179,37 @@ export class TaskPage extends Page {
 				"Attempts",
 				`${task.attempts} of ${task.max_attempts}${task.interruptions ? `, ${plural(task.interruptions, "interruption")}` : ""}`,
 			],
-			["Worker", owner ? link(searchAddress({ worker: owner }), name(owner)) : faint("none")],
-			["Lease ends", task.lease ? ago(task.lease.until) : faint("none")],
+			["Worker", owner ? link(searchAddress({ worker: owner }), name(owner)) : null],
+			["Lease ends", task.lease ? ago(task.lease.until) : null],
 			["Priority", String(task.priority)],
-			[
-				"Unique key",
-				task.unique_key
-					? link(searchAddress({ key: task.unique_key }), name(task.unique_key))
-					: faint("none"),
-			],
+			["Unique key", task.unique_key && link(searchAddress({ key: task.unique_key }), name(task.unique_key))],
 			[
 				"Tags",
-				task.tags.length > 0
-					? h(
-							"span",
-							{ class: "tags" },
-							task.tags.map((tag) => link(searchAddress({ tag }), badge(name(tag), "tag"))),
-						)
-					: faint("none"),
+				task.tags.length > 0 &&
+					h(
+						"span",
+						{ class: "tags" },
+						task.tags.map((tag) => link(searchAddress({ tag }), badge(name(tag), "tag"))),
+					),
 			],
 			["Created", ago(task.created_at)],
 			["Runs at", ago(task.run_at)],
-			["Started", ago(task.started_at)],
-			["Finished", ago(task.finished_at)],
+			["Started", task.started_at && ago(task.started_at)],
+			["Finished", task.finished_at && ago(task.finished_at)],
 			["Ran for", ran(task)],
-			["Expires", ago(task.expires_at)],
-			["Time limit", task.timeout_seconds === null ? faint("none") : span(task.timeout_seconds)],
-			["Retried until", task.retry_until ? ago(task.retry_until) : faint("its attempts are used up")],
+			["Expires", task.expires_at && ago(task.expires_at)],
+			["Time limit", task.timeout_seconds === null ? null : span(task.timeout_seconds)],
+			["Retried until", task.retry_until && ago(task.retry_until)],
 			[
 				"Cause",
-				task.fingerprint
-					? link(
-							searchAddress({ queue: task.queue, status: "dead", fingerprint: task.fingerprint }),
-							h("code", null, task.fingerprint.slice(0, 10)),
-						)
-					: faint("none"),
+				task.fingerprint &&
+					link(
+						searchAddress({ queue: task.queue, status: "dead", fingerprint: task.fingerprint }),
+						h("code", null, task.fingerprint.slice(0, 10)),
+					),
 			],
 			["Lane", String(task.lane)],
-			["Trace", task.trace_id ? h("code", { class: "break" }, task.trace_id) : faint("none")],
+			["Trace", task.trace_id ? h("code", { class: "break" }, task.trace_id) : null],
 		];
 		return panel("Facts", facts(pairs));
 	}
@@ -242,7 +235,7 @@ function explanation(task) {
 	const kind = task.status === "dead" ? "error-quiet" : "info";
 	return h(
 		"div",
-		{ class: `notice ${kind}`, key: "explanation" },
+		{ class: `notice explanation ${kind}`, key: "explanation" },
 		icon("info"),
 		h(
 			"div",
@@ -255,7 +248,7 @@ function explanation(task) {
 
 /** @param {Api.Task} task */
 function ran(task) {
-	if (!task.started_at || !task.finished_at) return faint("–");
+	if (!task.started_at || !task.finished_at) return null;
 	return span((Date.parse(task.finished_at) - Date.parse(task.started_at)) / 1000);
 }
 
