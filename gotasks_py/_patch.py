@@ -101,3 +101,9 @@ def lapse_appended() -> Appended:
 def dropped() -> Expression:
     """Count what an appended entry pushes out."""
     return Added(Number("errors_dropped"), Overflow("errors", MAX_ERRORS))
+
+
+def mark(target: Status) -> Text:
+    """Tell a write whose reply was lost, when it is tried again, that it had succeeded."""
+    # It comes from the document, so that one patch serves many tasks.
+    return Text((Field("lease.token"), f"/{target.value}"))

@@ -21,7 +21,15 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
-from gotasks_py._patch import MAX_ERRORS, Failure, Patch, dropped, failed, lapse_appended
+from gotasks_py._claiming import (
+    batch_token,
+    claimed,
+    claimed_as_known,
+    claimed_in_batch,
+    started,
+    unreserved,
+)
+from gotasks_py._patch import MAX_ERRORS, Failure, Patch, dropped, failed, lapse_appended, mark
 from gotasks_py.expressions import (
     NOW,
     REMOVED,
@@ -36,13 +44,11 @@ from gotasks_py.expressions import (
     Moment,
     Now,
     Number,
-    Record,
     Sum,
-    Text,
     Value,
 )
 from gotasks_py.fingerprints import fingerprint_of
-from gotasks_py.task import Status, TaskId
+from gotasks_py.task import Status
 
 __all__ = [
     "ALLOWED",
@@ -90,8 +96,6 @@ ALLOWED: Final[Mapping[Status, frozenset[Status]]] = MappingProxyType(
 _LAPSED: Final = fingerprint_of("lease_expired", "lease expired")
 """Whichever worker it was that held the lease."""
 
-_IS_LAST: Final = AtLeast(Sum(Number("attempts"), 1), Number("max_attempts"))
-
 
 def is_claimable(due_at: datetime | None, now: datetime) -> bool:
     """Whether a claim may take the task: the one rule, for pending and lapsed alike."""
@@ -111,97 +115,6 @@ def enqueued(fields: Mapping[str, object], *, now: datetime) -> dict[str, object
         "updated_at": now,
         **fields,
     }
-
-
-def claimed(*, token: str, owner: str, lease: timedelta) -> Patch:
-    """Hand the task to one worker: an attempt begins under a fresh lease.
-
-    Taking over a lapsed lease leaves a trace of the worker that held it.
-    """
-    return Patch(
-        Status.RUNNING, {**_taken(Value(token), owner, lease), **_begun(lease)}, source=None
-    )
-
-
-def claimed_in_batch(*, token: str, owner: str, lease: timedelta) -> Patch:
-    """Hand many tasks to one process, each under a token of its own (:func:`batch_token`).
-
-    An attempt begins as with :func:`claimed`, unless it is the last: such a task is only
-    reserved, so that the end of a process with a full buffer uses up nothing.
-    """
-    status = If(_IS_LAST, Value(Status.PENDING.value), Value(Status.RUNNING.value))
-    return Patch(
-        Status.RUNNING,
-        {
-            **_taken(_batch_token(token), owner, lease),
-            "status": status,
-            "attempts": If(_IS_LAST, Field("attempts"), Sum(Number("attempts"), 1)),
-            "started_at": If(_IS_LAST, Field("started_at"), NOW),
-            # What is reserved may be claimed again, and what runs is not at its last attempt.
-            "due_at": Now(lease),
-            "reap_at": REMOVED,
-        },
-        source=None,
-    )
-
-
-def claimed_as_known(
-    *, token: str, owner: str, lease: timedelta, attempts: int, max_attempts: int
-) -> Patch:
-    """Do what :func:`claimed_in_batch` does to tasks that are pending and have these counts.
-
-    The server has less to work out then (measured on MongoDB 6.0: a fifth of the update).
-    """
-    is_last = attempts + 1 >= max_attempts
-    begun: Mapping[str, Expression] = {
-        "status": Value(Status.RUNNING.value),
-        "attempts": Value(attempts + 1),
-        "started_at": NOW,
-    }
-    return Patch(
-        Status.PENDING if is_last else Status.RUNNING,
-        {
-            "lease": _lease(_batch_token(token), owner, lease),
-            "due_at": Now(lease),
-            "reap_at": REMOVED,
-            "updated_at": NOW,
-            **({} if is_last else begun),
-        },
-        source=Status.PENDING,
-    )
-
-
-def batch_token(token: str, task_id: TaskId) -> str:
-    """Tell the token that a claim of many gives to one of its tasks."""
-    return f"{token}/{task_id}"
-
-
-def started(*, owner: str, lease: timedelta) -> Patch:
-    """Begin the attempt of a reserved task, under the token of its reservation."""
-    return Patch(
-        Status.RUNNING,
-        {
-            **_begun(lease),
-            "lease.owner": Value(owner),
-            "lease.until": Now(lease),
-            "updated_at": NOW,
-        },
-        source=Status.PENDING,
-    )
-
-
-def unreserved() -> Patch:
-    """Give a reserved task back at once; nothing has happened to it."""
-    return Patch(
-        Status.PENDING,
-        {
-            "lease": REMOVED,
-            "due_at": NOW,
-            "settle_token": _mark(Status.PENDING),
-            "updated_at": NOW,
-        },
-        source=Status.PENDING,
-    )
 
 
 def extended(lease: timedelta) -> Patch:
@@ -384,52 +297,10 @@ def _settled(
         "lease": REMOVED,
         "due_at": REMOVED,
         "reap_at": REMOVED,
-        "settle_token": _mark(target),
+        "settle_token": mark(target),
         "updated_at": NOW,
     }
     return Patch(target, {**ended, **changes}, cancel_requested=cancel_requested)
-
-
-def _mark(target: Status) -> Text:
-    # Tells a write whose reply was lost, when it is tried again, that it had succeeded.
-    # It comes from the document, so that one patch serves many tasks.
-    return Text((Field("lease.token"), f"/{target.value}"))
-
-
-def _taken(token: Expression, owner: str, lease: timedelta) -> Mapping[str, Expression]:
-    lapsed = Equals("status", Status.RUNNING)
-    return {
-        "lease": _lease(token, owner, lease),
-        "updated_at": NOW,
-        "errors": If(lapsed, lapse_appended(), Field("errors")),
-        "errors_dropped": If(lapsed, dropped(), Field("errors_dropped")),
-    }
-
-
-def _lease(token: Expression, owner: str, lease: timedelta) -> Record:
-    return Record(
-        {
-            "token": token,
-            "owner": Value(owner),
-            "until": Now(lease),
-            "due_at": Field("due_at"),
-        }
-    )
-
-
-def _batch_token(token: str) -> Text:
-    return Text((f"{token}/", Field("_id")))
-
-
-def _begun(lease: timedelta) -> Mapping[str, Expression]:
-    until = Now(lease)
-    return {
-        "status": Value(Status.RUNNING.value),
-        "attempts": Sum(Number("attempts"), 1),
-        "due_at": If(_IS_LAST, REMOVED, until),
-        "reap_at": If(_IS_LAST, until, REMOVED),
-        "started_at": NOW,
-    }
 
 
 def _finished() -> Mapping[str, Expression]:

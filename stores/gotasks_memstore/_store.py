@@ -6,8 +6,8 @@ import heapq
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,9 +18,9 @@ from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import apply, field, has
 from gotasks_memstore._inspection import Inspection
 from gotasks_memstore._mending import Mending
+from gotasks_memstore._meters import Meters
 from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.auditing import AuditEntry, Auditing
-from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock, SystemClock
 from gotasks_py.controls import Controlling, NodeOrder
 from gotasks_py.copying import copied
@@ -40,9 +40,7 @@ from gotasks_py.lifecycle import (
     is_claimable,
     reaped,
 )
-from gotasks_py.metering import Metering, Report
-from gotasks_py.metrics import HOUR, Metrics, kinds, period
-from gotasks_py.nodes import Leadership, Node
+from gotasks_py.metering import Metering
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
@@ -60,7 +58,7 @@ from gotasks_py.task import EPOCH, LeaseRef, Status, Task, TaskId
 _HEX_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 
-class MemStore(Control, Inspection, Mending, Audit):
+class MemStore(Control, Inspection, Mending, Meters, Audit):
     """Keeps tasks in this process's memory, with the semantics of the MongoDB store.
 
     For tests and for trying things out: everything is gone with the process. Give
@@ -260,40 +258,6 @@ class MemStore(Control, Inspection, Mending, Audit):
         ]
         for task in sorted(dead, key=lambda task: task.finished_at or EPOCH):
             yield task.id
-
-    async def report(self, report: Report) -> None:
-        with self._lock:
-            self._metrics.apply(report, self._clock.now())
-
-    async def metrics(
-        self,
-        *,
-        queue: str | None = None,
-        type: str | None = None,
-        since: datetime | timedelta = HOUR,
-        until: datetime | None = None,
-        hourly: bool = False,
-    ) -> Metrics:
-        check_names(queue=queue, type=type)
-        start, end = period(self._clock.now(), since, until, hourly=hourly)
-        with self._lock:
-            return self._metrics.read(queue, type, start, end, kinds(hourly=hourly))
-
-    async def nodes(self) -> Sequence[Node]:
-        with self._lock:
-            return self._metrics.nodes(self._clock.now())
-
-    @contextmanager
-    def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
-        self._before_close.append(call)
-        try:
-            yield
-        finally:
-            self._before_close.remove(call)
-
-    async def leader(self, duty: str) -> Leadership | None:
-        with self._lock:
-            return self._metrics.leader(duty, self._clock.now())
 
     def _settle(self, ref: LeaseRef, patch: Patch, each: object = None) -> bool:
         document = self._documents.get(ref.id)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
-    Awaitable,
-    Callable,
     Generator,
     Mapping,
     Sequence,
@@ -21,7 +19,7 @@ from bson.errors import InvalidId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from gotasks_mongostore import _batches, _inserts, _metrics, _registry, _renewal, _watch
+from gotasks_mongostore import _batches, _inserts, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._audit import Audit
 from gotasks_mongostore._cancellation import cancelled_once
@@ -35,12 +33,13 @@ from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
 from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._mending import Mending
+from gotasks_mongostore._meters import Meters
 from gotasks_mongostore._render import render
 from gotasks_mongostore._server import check_server
 from gotasks_mongostore._transactions import check_session, transaction
 from gotasks_mongostore._urls import parts_of
 from gotasks_py.auditing import Auditing
-from gotasks_py.checks import check_duration, check_name, check_names
+from gotasks_py.checks import check_duration, check_name
 from gotasks_py.clock import Clock
 from gotasks_py.controls import Controlling
 from gotasks_py.diagnosis import Diagnosing, Finding
@@ -54,9 +53,7 @@ from gotasks_py.errors import (
 from gotasks_py.feed import Feed
 from gotasks_py.inspecting import Inspecting
 from gotasks_py.lifecycle import Patch, reaped
-from gotasks_py.metering import Metering, Report
-from gotasks_py.metrics import HOUR, Metrics, period
-from gotasks_py.nodes import Leadership, Node
+from gotasks_py.metering import Metering
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
@@ -75,7 +72,7 @@ _PROJECT_ID: Final = {"_id": 1}
 
 
 @cancelled_once
-class MongoStore(Control, Inspection, Mending, Audit):
+class MongoStore(Control, Inspection, Mending, Meters, Audit):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -341,48 +338,6 @@ class MongoStore(Control, Inspection, Mending, Audit):
                 filters.dead(queue, type), _PROJECT_ID, hint="dead", batch_size=500
             ):
                 yield document["_id"]
-
-    async def report(self, report: Report) -> None:
-        if report.is_empty:
-            return
-        await self.open()
-        with self._operation("write metrics") as here:
-            await _metrics.write(await _metrics.opened(here), report)
-
-    async def metrics(
-        self,
-        *,
-        queue: str | None = None,
-        type: str | None = None,
-        since: datetime | timedelta = HOUR,
-        until: datetime | None = None,
-        hourly: bool = False,
-    ) -> Metrics:
-        check_names(queue=queue, type=type)
-        await self.open()
-        start, end = period(self._server_clock.now(), since, until, hourly=hourly)
-        with self._operation("read metrics") as here:
-            opened = await _metrics.opened(here)
-            return await _metrics.read(opened, queue, type, start, end, hourly=hourly)
-
-    async def nodes(self) -> Sequence[Node]:
-        await self.open()
-        with self._operation("list the managers") as here:
-            return await _metrics.nodes(await _metrics.opened(here))
-
-    @contextmanager
-    def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
-        calls = self._connection.collections().before_close
-        calls.append(call)
-        try:
-            yield
-        finally:
-            calls.remove(call)
-
-    async def leader(self, duty: str) -> Leadership | None:
-        await self.open()
-        with self._operation("ask who leads") as here:
-            return await _metrics.leader(here.metrics, duty)
 
     async def _open(self) -> None:
         hello = await self._hello()

@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient
 
 from gotasks_mongostore import MongoStore
-from gotasks_py import TaskFilter
+from gotasks_py import Status, TaskFilter
 from tests.lab import RawCollection
 from tests.mongo.recorder import Recorded, explainable, recorded_lab
 
@@ -182,6 +182,22 @@ async def test_counts_and_overviews_read_keys_alone(
     assert {used for used, *_ in found} == {"list"}
     assert all(documents <= 1 for _, _, documents in found)
     assert all(keys <= 110 for _, keys, _ in found[:2])
+
+
+async def test_what_scaling_asks_of_a_queue_is_two_looks_at_its_index(
+    crowded: Recorded, volume: RawCollection
+) -> None:
+    store = store_of(crowded)
+    due = TaskFilter(queue="q", status=Status.PENDING, run_before=store.clock.now())
+    with crowded.recorder.recording() as sent:
+        counted = await store.count_tasks(due, limit=100)
+        await store.find_tasks(due, limit=1, newest_first=False)
+    assert str(counted) == "100+"
+    count, first = list(plans(volume, sent))
+    assert count[0] == first[0] == "list"
+    assert count[1] <= 102
+    assert first[1] <= 3
+    assert first[2] <= 2
 
 
 async def test_a_group_of_dead_letters_is_one_look_and_one_count(

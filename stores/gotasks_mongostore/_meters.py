@@ -1,0 +1,76 @@
+"""The part of the store on MongoDB that keeps metrics, and knows which managers are there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
+
+from gotasks_mongostore import _metrics
+from gotasks_mongostore._driver import Collections, Connection
+from gotasks_py.checks import check_names
+from gotasks_py.clock import Clock
+from gotasks_py.metering import Report
+from gotasks_py.metrics import HOUR, Metrics, period
+from gotasks_py.nodes import Leadership, Node
+from gotasks_py.task import TaskId
+
+
+class Meters:
+    """Keeps both in the collection of metrics, whose indexes it makes when it is first used."""
+
+    _connection: Connection
+
+    @property
+    def clock(self) -> Clock:
+        raise NotImplementedError
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    def _operation(
+        self, action: str, *, task_id: TaskId | None = None
+    ) -> AbstractContextManager[Collections]:
+        raise NotImplementedError
+
+    async def report(self, report: Report) -> None:
+        if report.is_empty:
+            return
+        await self.open()
+        with self._operation("write metrics") as here:
+            await _metrics.write(await _metrics.opened(here), report)
+
+    async def metrics(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,
+        since: datetime | timedelta = HOUR,
+        until: datetime | None = None,
+        hourly: bool = False,
+    ) -> Metrics:
+        check_names(queue=queue, type=type)
+        await self.open()
+        start, end = period(self.clock.now(), since, until, hourly=hourly)
+        with self._operation("read metrics") as here:
+            opened = await _metrics.opened(here)
+            return await _metrics.read(opened, queue, type, start, end, hourly=hourly)
+
+    async def nodes(self) -> Sequence[Node]:
+        await self.open()
+        with self._operation("list the managers") as here:
+            return await _metrics.nodes(await _metrics.opened(here))
+
+    @contextmanager
+    def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
+        calls = self._connection.collections().before_close
+        calls.append(call)
+        try:
+            yield
+        finally:
+            calls.remove(call)
+
+    async def leader(self, duty: str) -> Leadership | None:
+        await self.open()
+        with self._operation("ask who leads") as here:
+            return await _metrics.leader(here.metrics, duty)
