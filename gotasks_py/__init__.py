@@ -8,7 +8,7 @@ from gotasks_py.auditing import AuditEntry, Auditing, AuditPage, Outcome
 from gotasks_py.backoff import Backoff, Exponential, Fibonacci, Fixed, Linear
 from gotasks_py.context import TaskContext
 from gotasks_py.controls import Controlling, NodeOrder, Pause, QueueChanges
-from gotasks_py.diagnosis import Diagnosing, Finding, Severity
+from gotasks_py.diagnosis import Diagnosing, Finding, Measurements, Measuring, Severity
 from gotasks_py.enqueue import Enqueue
 from gotasks_py.errors import (
     ConfigurationError,
@@ -46,6 +46,7 @@ from gotasks_py.inspecting import (
     DeadPage,
     Inspecting,
     QueueOverview,
+    Tagging,
     TaskFilter,
     TaskPage,
 )
@@ -101,6 +102,8 @@ __all__ = [
     "Linear",
     "LoopHealth",
     "Manager",
+    "Measurements",
+    "Measuring",
     "Metering",
     "Metrics",
     "MetricsConfig",
@@ -135,6 +138,7 @@ __all__ = [
     "Swept",
     "SyncManager",
     "SyncTaskHandle",
+    "Tagging",
     "Task",
     "TaskCancelledError",
     "TaskContext",

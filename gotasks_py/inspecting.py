@@ -190,6 +190,15 @@ class Inspecting(Protocol):
         ...
 
 
+@runtime_checkable
+class Tagging(Protocol):
+    """What a store may offer beside: to tell which tags are in use."""
+
+    async def tags(self, prefix: str = "", *, limit: int = 20) -> Sequence[str]:
+        """List tags that begin so, in the order of their characters."""
+        ...
+
+
 def check_page_size(limit: object) -> None:
     """Refuse a page of no tasks, or of too many.
 

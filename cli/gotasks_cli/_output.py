@@ -17,6 +17,7 @@ from rich.text import Text
 
 from gotasks_cli._problems import Problem
 from gotasks_py import Count, Task
+from gotasks_py.wording import span
 
 Record: TypeAlias = Mapping[str, object]
 
@@ -159,15 +160,6 @@ def cell(value: object) -> Text:
         case _:
             shown = str(value)
     return Text("".join(each if each.isprintable() else _escaped(each) for each in shown))
-
-
-def span(value: timedelta) -> str:
-    """Show a length of time in its largest unit."""
-    seconds = value.total_seconds()
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s" if abs(seconds) >= 1 or not seconds else f"{seconds * 1000:.0f} ms"
 
 
 def _print_table(table: Table) -> None:

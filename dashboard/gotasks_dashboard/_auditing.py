@@ -20,7 +20,7 @@ class AuditQuery(Model):
 
     user: Annotated[str, Field(max_length=200)] | None = None
     action: Annotated[str, Field(max_length=200)] | None = None
-    limit: int = Field(DEFAULT_LISTED, description="Clamped to 1-200.")
+    limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
     cursor: Annotated[str, Field(max_length=2_000)] | None = None
 
 

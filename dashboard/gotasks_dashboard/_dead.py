@@ -19,7 +19,7 @@ class DeadQuery(Model):
     """Of which queue, and which of the groups."""
 
     queue: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    limit: int = Field(DEFAULT_LISTED, description="Clamped to 1-200.")
+    limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
     cursor: Annotated[str, Field(max_length=2_000)] | None = None
 
 
@@ -44,7 +44,11 @@ class GroupsView(TypedDict):
 
 async def dead(desk: Desk, call: Call[DeadQuery, Nothing]) -> GroupsView:
     """Group dead letters by what they died of."""
-    query = call.query
+    return await groups_of(desk, call.query)
+
+
+async def groups_of(desk: Desk, query: DeadQuery) -> GroupsView:
+    """Group dead letters by what they died of, as of the last second."""
     limit = listed(query.limit)
 
     async def ask() -> GroupsView:

@@ -38,7 +38,7 @@ class PayloadBody(Body):
 
     queue: Name
     type: Name
-    payload: Any = Field(None, description="JSON, with tags for what JSON would lose.")
+    payload: Any = Field(default=None, description="JSON, with tags for what JSON would lose.")
 
 
 class EnqueueBody(PayloadBody):

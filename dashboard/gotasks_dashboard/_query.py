@@ -135,6 +135,16 @@ def units(text: str, index: int) -> int:
     return index + sum(ord(each) > _LAST_UNIT for each in text[:index])
 
 
+def index_of(text: str, unit: int) -> int:
+    """Tell the index of a unit of UTF-16; one inside of a pair is that of its character."""
+    at = 0
+    for index, each in enumerate(text):
+        at += 2 if ord(each) > _LAST_UNIT else 1
+        if at > unit:
+            return index
+    return len(text)
+
+
 def _word_at(text: str, at: int) -> Word:
     found = _WORD.match(text, at)
     if found is not None:

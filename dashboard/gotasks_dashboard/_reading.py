@@ -38,15 +38,15 @@ _LONGEST_CURSOR: Final = 2_000
 class Search(Model):
     """Which tasks."""
 
-    q: str = Field("", description="A search, such as `queue:emails status:dead`.")
+    q: str = Field(default="", description="A search, such as `queue:emails status:dead`.")
 
 
 class Page(Search):
     """Which tasks, and which of them."""
 
     sort: Literal["newest", "oldest"] = "newest"
-    limit: int = Field(DEFAULT_LISTED, description="Clamped to 1-200.")
-    cursor: str | None = Field(None, max_length=_LONGEST_CURSOR)
+    limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
+    cursor: str | None = Field(default=None, max_length=_LONGEST_CURSOR)
 
 
 class TasksView(TypedDict):

@@ -9,6 +9,7 @@ from gotasks_dashboard import (
     _acting,
     _auditing,
     _bulk,
+    _completing,
     _dead,
     _enqueueing,
     _events,
@@ -16,6 +17,7 @@ from gotasks_dashboard import (
     _reading,
     _series,
     _session,
+    _system,
     _types,
 )
 from gotasks_dashboard._desk import Desk
@@ -37,6 +39,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *_series.ENDPOINTS,
     *_types.ENDPOINTS,
     *_dead.ENDPOINTS,
+    *_completing.ENDPOINTS,
+    *_system.ENDPOINTS,
     *_nodes.ENDPOINTS,
     *_acting.ENDPOINTS,
     *_bulk.ENDPOINTS,

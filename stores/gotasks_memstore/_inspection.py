@@ -12,7 +12,7 @@ from gotasks_py.clock import Clock
 from gotasks_py.copying import copied
 from gotasks_py.inspecting import Count, DeadPage, QueueOverview, TaskFilter, TaskPage
 from gotasks_py.store import TaskDocument
-from gotasks_py.task import Status, TaskId
+from gotasks_py.task import Status, Task, TaskId
 
 
 class Inspection:
@@ -58,6 +58,13 @@ class Inspection:
         with self._lock:
             dead = copied(list(self._fitting(TaskFilter(status=Status.DEAD))))
         return _inspecting.dead_groups(dead, queue, limit=limit, cursor=cursor)
+
+    async def tags(self, prefix: str = "", *, limit: int = 20) -> Sequence[str]:
+        check_count("limit", limit)
+        with self._lock:
+            tasks = [Task.from_document(each) for each in self._fitting(TaskFilter())]
+        found = {tag for task in tasks for tag in task.tags if tag.startswith(prefix)}
+        return sorted(found)[:limit]
 
     async def delete_tasks(self, wanted: TaskFilter, ids: Sequence[TaskId]) -> int:
         with self._lock:

@@ -23,7 +23,7 @@ INDEXES: Final = (
     Index("by_action", (("action", 1), ("at", -1), ("_id", -1))),
     Index("ttl", (("expires_at", 1),), {"expireAfterSeconds": 0}),
 )
-_LATEST_FIRST: Final = [("at", -1), ("_id", -1)]
+LATEST_FIRST: Final = [("at", -1), ("_id", -1)]
 
 
 class Audit:
@@ -64,7 +64,7 @@ class Audit:
             if not here.has_audit_indexes and not await here.audit.index_information():
                 return AuditPage([])  # nothing was ever recorded
             found = await here.audit.find(
-                wanted, sort=_LATEST_FIRST, limit=limit + 1, hint=index
+                wanted, sort=LATEST_FIRST, limit=limit + 1, hint=index
             ).to_list(None)
         entries = [AuditEntry.from_document(each) for each in found[:limit]]
         return AuditPage(entries, _cursor_of(entries[-1]) if len(found) > limit else None)
@@ -80,10 +80,14 @@ def _cursor_of(entry: AuditEntry) -> str:
     return base64.urlsafe_b64encode(bson.encode({"at": entry.at, "_id": entry.id})).decode()
 
 
+def after(at: object, entry: object) -> Mapping[str, object]:
+    """Match what comes after an entry in the log."""
+    return {"at": {"$lte": at}, "$or": [{"at": {"$lt": at}}, {"_id": {"$lt": entry}}]}
+
+
 def _after(cursor: object) -> Mapping[str, object]:
     try:
         place = bson.decode(base64.urlsafe_b64decode(str(cursor).encode()))
-        at, entry = place["at"], place["_id"]
+        return after(place["at"], place["_id"])
     except (binascii.Error, BSONError, KeyError, ValueError) as error:
         raise bad_cursor(cursor) from error
-    return {"at": {"$lte": at}, "$or": [{"at": {"$lt": at}}, {"_id": {"$lt": entry}}]}

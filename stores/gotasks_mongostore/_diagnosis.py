@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from bson import Timestamp
-from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import OperationFailure
-
-from gotasks_mongostore import _metrics, _registry, _rights
-from gotasks_mongostore._driver import Collections, Document
+from gotasks_mongostore import _audit, _metrics, _registry, _rights
+from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._explains import collection_of, explained, oplog_state
 from gotasks_mongostore._indexes import INDEXES, Index, differences, keys_of
-from gotasks_mongostore._plans import CollectionName, Query, queries
+from gotasks_mongostore._plans import CollectionName, queries
 from gotasks_py.diagnosis import Finding, Severity
 from gotasks_py.errors import StoreError, StorePermissionError, StoreUnavailableError
 
@@ -26,7 +23,6 @@ _OLDEST: Final = (5, 0)
 _SUPPORTED: Final = (7, 0)
 _SHORT_OPLOG: Final = timedelta(hours=1)
 _MUCH_SKEW: Final = timedelta(seconds=2)
-_BAD_STAGES: Final = frozenset({"COLLSCAN", "SORT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +132,10 @@ class Diagnosis:
             )
 
     async def _oplog(self) -> AsyncIterator[Finding]:
-        with self.operation("read the oplog") as here:
-            if "setName" not in await here.database.command("hello"):
-                return
-            oplog = here.database.client["local"]["oplog.rs"]
-            first = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", 1)])
-            last = await oplog.find_one({}, {"ts": 1}, sort=[("$natural", -1)])
-        match first, last:
-            case {"ts": Timestamp() as began}, {"ts": Timestamp() as ends}:
-                window = timedelta(seconds=ends.time - began.time)
-            case _:
-                return
-        with self.operation("read the size of the oplog") as here:
-            stats = await here.database.client["local"].command("collStats", "oplog.rs")
-        used = float(stats.get("size", 0)) / float(stats.get("maxSize", 0) or 1)
+        state = await oplog_state(self.operation)
+        if state is None:
+            return
+        window, used = state.window, state.used
         if used > 0.5 and window < _SHORT_OPLOG:  # noqa: PLR2004  - one that fills is short, a new one is not
             yield Finding(
                 Severity.WARNING,
@@ -163,7 +149,7 @@ class Diagnosis:
     async def _rights(self) -> AsyncIterator[Finding]:
         with self.operation("read the rights of this user") as here:
             status = await here.database.command("connectionStatus", showPrivileges=True)
-            names = [each.name for each in (here.tasks, here.queues, here.metrics)]
+            names = [each.name for each in (here.tasks, here.queues, here.metrics, here.audit)]
             database = here.database.name
         try:
             with self.operation("list the collections") as here:
@@ -179,7 +165,7 @@ class Diagnosis:
         is_fit = True
         for name, indexes in _INDEXES.items():
             with self.operation("read the indexes") as here:
-                collection = _collection(here, name)
+                collection = collection_of(here, name)
                 existing = await collection.index_information()
             needed = [each for each in indexes if _is_due(name, existing) or each.name in existing]
             for finding in _judged(collection.full_name, existing, needed):
@@ -195,37 +181,19 @@ class Diagnosis:
         with self.operation("list the collections") as here:
             there = set(await here.database.list_collection_names())
         for query in queries(now):
-            if _collection(here, query.collection).name not in there:
+            if collection_of(here, query.collection).name not in there:
                 continue  # nothing was written that it could ask for
-            stages, indexes = await self._explained(query)
-            bad = sorted(_BAD_STAGES & stages)
-            if bad or (indexes and indexes != {query.index}):
+            plan = await explained(self.operation, query)
+            if not plan.is_fit:
                 wrong += 1
                 yield Finding(
                     Severity.ERROR,
                     "plans",
-                    f"{query.name}: {', '.join(bad) or 'served'} by {', '.join(indexes) or 'none'}",
+                    f"{query.name}: {plan}",
                     f"see to the index {query.index!r}, and drop rivals of it",
                 )
         if not wrong:
             yield Finding(Severity.OK, "plans", "every query is served by its index, in order")
-
-    async def _explained(self, query: Query) -> tuple[frozenset[str], set[str]]:
-        with self.operation(f"explain {query.name}") as here:
-            name = _collection(here, query.collection).name
-            command: dict[str, Any] = {"find": name, "filter": query.condition}
-            if query.sort:
-                command["sort"] = dict(query.sort)
-            command["hint"] = query.index
-            try:
-                answer = await here.database.command("explain", command, verbosity="queryPlanner")
-            except OperationFailure as error:
-                if "hint" not in str(error):
-                    raise
-                return frozenset({"COLLSCAN"}), set()
-        stages = list(_walk(_winning(answer)))
-        indexes = {str(each["indexName"]) for each in stages if "indexName" in each}
-        return frozenset(str(each.get("stage")) for each in stages), indexes
 
     async def _command(self, action: str, name: str) -> Mapping[str, Any]:
         with self.operation(action) as here:
@@ -240,20 +208,16 @@ _INDEXES: Final[Mapping[CollectionName, Sequence[Index]]] = {
     "tasks": INDEXES,
     "queues": _registry.INDEXES,
     "metrics": _metrics.INDEXES,
+    "audit": _audit.INDEXES,
 }
 
 
-def _collection(here: Collections, name: CollectionName) -> AsyncCollection[Document]:
-    collection: AsyncCollection[Document] = getattr(here, name)
-    return collection
-
-
 def _is_due(name: CollectionName, existing: Mapping[str, object]) -> bool:
-    """Whether the indexes should be there: metrics have them from the first report on.
+    """Whether the indexes should be there: some have them from their first document on.
 
     Queues get theirs with the first order to a manager, which may never be given.
     """
-    return name == "tasks" or (name == "metrics" and bool(existing))
+    return name == "tasks" or (name in {"metrics", "audit"} and bool(existing))
 
 
 def _judged(
@@ -289,24 +253,6 @@ def _judged(
                 f"drop it unless you query by it: db.getCollection({name_in_database!r})"
                 f".dropIndex({name!r})",
             )
-
-
-def _winning(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    planner = answer.get("queryPlanner") or {}
-    plan: Mapping[str, Any] = planner.get("winningPlan") or {}
-    # The slot-based engine keeps the plan that people know one level down.
-    found: Mapping[str, Any] = plan.get("queryPlan", plan)
-    return found
-
-
-def _walk(stage: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield stage
-    for child in (stage.get("inputStage"), *_list(stage.get("inputStages"))):
-        if isinstance(child, dict):
-            yield from _walk(child)
-    for shard in _list(stage.get("shards")):
-        if isinstance(shard, dict):
-            yield from _walk(shard.get("winningPlan") or {})
 
 
 def _list(value: object) -> Sequence[Any]:

@@ -43,6 +43,7 @@ _LEAST_COUNTED: Final = 500
 _COUNTED_FOR_GROUPS: Final = 50_000
 _CELLS: Final = len(Status) + 1
 _PROJECT_RUN_AT: Final = {"_id": 0, "run_at": 1}
+_PROJECT_TAGS: Final = {"_id": 0, "tags": 1}
 _LATEST_FIRST: Final = [("error_fingerprint", -1), ("run_at", -1), ("_id", -1)]
 _ABOVE_ALL: Final = "g"
 """Fingerprints are hexadecimal digits."""
@@ -102,6 +103,25 @@ class Inspector:
         most = max(_LEAST_COUNTED, _COUNTED_FOR_GROUPS // max(1, len(latest)))
         groups = [await self._group(each, most) for each in latest[:limit]]
         return DeadPage(sorted(groups, key=lambda each: -each.count.value), end)
+
+    async def tags(self, prefix: str, limit: int) -> Sequence[str]:
+        check_count("limit", limit)
+        found: list[str] = []
+        while len(found) < limit:
+            # One key of the index for each tag.
+            above = {"$gt": found[-1]} if found else {"$gte": prefix}
+            matched = {"tags": {"$elemMatch": above}, "tags.0": {"$exists": True}}
+            with self.operation("list tags") as here:
+                task = await here.tasks.find_one(matched, _PROJECT_TAGS, hint="tags")
+            tags = (task or {}).get("tags")
+            texts = (
+                [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []
+            )
+            later = [each for each in texts if (each > found[-1] if found else each >= prefix)]
+            if not later or not min(later).startswith(prefix):
+                break
+            found.append(min(later))
+        return found
 
     async def delete(
         self, wanted: TaskFilter, task_id: TaskId | None, ids: Sequence[TaskId]

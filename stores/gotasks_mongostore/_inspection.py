@@ -53,6 +53,9 @@ class Inspection:
     ) -> DeadPage:
         return await (await self._inspector()).dead_groups(queue, limit, cursor)
 
+    async def tags(self, prefix: str = "", *, limit: int = 20) -> Sequence[str]:
+        return await (await self._inspector()).tags(prefix, limit)
+
     async def delete_tasks(self, wanted: TaskFilter, ids: Sequence[TaskId]) -> int:
         return await (await self._inspector()).delete(wanted, self._id_of(wanted), ids)
 

@@ -9,15 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 from bson import ObjectId
 
+from gotasks_mongostore import _audit, _metrics, _registry
 from gotasks_mongostore import _filters as filters
-from gotasks_mongostore import _metrics, _registry
 from gotasks_mongostore._access import accesses
 from gotasks_py import lifecycle
 from gotasks_py.inspecting import TaskFilter
 from gotasks_py.store import ClaimRequest
 from gotasks_py.task import LeaseRef, Status
 
-CollectionName: TypeAlias = Literal["tasks", "queues", "metrics"]
+CollectionName: TypeAlias = Literal["tasks", "queues", "metrics", "audit"]
 
 _BY_RUN_AT = (("run_at", 1), ("_id", 1))
 
@@ -44,6 +44,9 @@ def queries(now: datetime) -> Iterator[Query]:
     yield Query("leader", _metrics.of_leader("gauges"), "_id_", (), "metrics")
     yield Query("queues", _registry.OF_QUEUES, "_id_", (), "queues")
     yield Query("orders", _registry.OF_NODES, "_id_", (), "queues")
+    for wanted, index in (({}, "log"), ({"user": "u"}, "by_user"), ({"action": "a"}, "by_action")):
+        after = _audit.after(now, "")
+        yield Query(f"audit {index}", {**wanted, **after}, index, _audit.LATEST_FIRST, "audit")
 
 
 def _of_tasks(now: datetime) -> Iterator[Query]:

@@ -32,6 +32,7 @@ from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
 from gotasks_mongostore._low_water import LowWater, by_place
+from gotasks_mongostore._measuring import Survey
 from gotasks_mongostore._mending import Mending
 from gotasks_mongostore._meters import Meters
 from gotasks_mongostore._render import render
@@ -42,7 +43,7 @@ from gotasks_py.auditing import Auditing
 from gotasks_py.checks import check_duration, check_name
 from gotasks_py.clock import Clock
 from gotasks_py.controls import Controlling
-from gotasks_py.diagnosis import Diagnosing, Finding
+from gotasks_py.diagnosis import Diagnosing, Finding, Measurements, Measuring
 from gotasks_py.errors import (
     ConfigurationError,
     DuplicateTaskError,
@@ -51,7 +52,7 @@ from gotasks_py.errors import (
     TaskNotFoundError,
 )
 from gotasks_py.feed import Feed
-from gotasks_py.inspecting import Inspecting
+from gotasks_py.inspecting import Inspecting, Tagging
 from gotasks_py.lifecycle import Patch, reaped
 from gotasks_py.metering import Metering
 from gotasks_py.policy import QueuePolicy
@@ -173,6 +174,10 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
     async def diagnose(self) -> Sequence[Finding]:
         await self._hello()  # which waits for a server no longer than the URI says
         return await Diagnosis(self._operation).run()
+
+    async def measure(self) -> Measurements:
+        await self.open()
+        return await Survey(self._operation).run()
 
     async def aclose(self) -> None:
         await self._connection.aclose()
@@ -390,8 +395,10 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 _: type[Store] = MongoStore
 _watching: type[Watching] = MongoStore
 _diagnosing: type[Diagnosing] = MongoStore
+_measuring: type[Measuring] = MongoStore
 _metering: type[Metering] = MongoStore
 _inspecting: type[Inspecting] = MongoStore
+_tagging: type[Tagging] = MongoStore
 _controlling: type[Controlling] = MongoStore
 _sweeping: type[Sweeping] = MongoStore
 _auditing: type[Auditing] = MongoStore

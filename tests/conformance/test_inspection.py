@@ -8,7 +8,7 @@ import pytest
 
 from gotasks_py import lifecycle
 from gotasks_py.errors import ConfigurationError, TaskNotFoundError
-from gotasks_py.inspecting import Count, Inspecting, TaskFilter, TaskPage
+from gotasks_py.inspecting import Count, Inspecting, Tagging, TaskFilter, TaskPage
 from gotasks_py.lifecycle import Failure
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import Status, Task, TaskId
@@ -297,3 +297,28 @@ async def test_a_page_that_is_full_by_chance_ends_all_the_same(lab: Lab) -> None
     page: TaskPage = await store.find_tasks(TaskFilter(status="pending"), limit=2)
 
     assert (len(page.tasks), page.cursor) == (2, None)
+
+
+async def test_tags_are_listed_in_order_by_what_they_begin_with(lab: Lab) -> None:
+    assert isinstance(lab.store, Tagging)
+    assert await lab.store.tags() == []
+    await lab.enqueue(tags=["b", "ab", "aa", "é"])
+    await lab.enqueue(tags=["aa", "a.*", "\U0001f600", "c"])
+    await lab.enqueue(tags=[])
+
+    assert await lab.store.tags() == ["a.*", "aa", "ab", "b", "c", "é", "\U0001f600"]
+    assert await lab.store.tags("a") == ["a.*", "aa", "ab"]
+    assert await lab.store.tags("a", limit=2) == ["a.*", "aa"]
+    assert await lab.store.tags("a.") == ["a.*"]
+    assert await lab.store.tags("b") == ["b"]
+    assert await lab.store.tags("bb") == []
+    with pytest.raises(ConfigurationError):
+        await lab.store.tags("a", limit=0)
+
+
+async def test_a_hand_that_wrote_other_tags_is_no_matter(lab: Lab) -> None:
+    assert isinstance(lab.store, Tagging)
+    for tags in ([7, "a"], "b", [["c"]], ["d"]):
+        lab.edit(await lab.enqueue(), tags=tags)
+
+    assert {"a", "d"} <= set(await lab.store.tags())
