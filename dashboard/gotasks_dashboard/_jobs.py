@@ -214,10 +214,11 @@ class Jobs:
     async def _end(self, job: Job, outcome: Outcome, error: str | None) -> None:
         self._note(job)
         now = self._manager.store.clock.now()
-        job.entry = replace(job.entry, outcome=outcome, error=error, finished_at=now)
-        self._trail.acted(job.entry)
+        over = replace(job.entry, outcome=outcome, error=error, finished_at=now)
+        await self._trail.record(over)
+        job.entry = over
+        self._trail.acted(over)
         self._moved(job)
-        await self._trail.record(job.entry)
 
 
 def job_view(job: Job) -> JobView:

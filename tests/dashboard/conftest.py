@@ -12,6 +12,7 @@ import pytest
 from gotasks_dashboard import Dashboard, Permission, dashboard
 from gotasks_memstore import MemStore
 from gotasks_py.store import Store
+from tests.conftest import a_lab
 from tests.lab import Lab, ManualClock, MemHand
 
 OWN: Mapping[str, str] = {"X-Gotasks": "1", "Sec-Fetch-Site": "same-origin"}
@@ -23,6 +24,13 @@ Browse: TypeAlias = Callable[..., httpx.AsyncClient]
 @pytest.fixture
 def anyio_backend() -> Any:
     return "asyncio"
+
+
+@pytest.fixture(params=["memstore", pytest.param("mongostore", marks=pytest.mark.mongo)])
+async def lab(request: pytest.FixtureRequest, anyio_backend: object) -> AsyncIterator[Lab]:
+    """Set up each store in turn, empty; that all drivers are alike is tested elsewhere."""
+    async with a_lab(request, request.param) as made:
+        yield made
 
 
 @pytest.fixture
