@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from gotasks_py import Activity, Gauges, GotasksError, Metering, Metrics
+from gotasks_py import Activity, Gauges, GotasksError, Metering
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.task import EPOCH
 
@@ -25,7 +25,8 @@ Place: TypeAlias = tuple[str, str]
 
 _LATE: Final = timedelta(minutes=10)
 """How late a manager may write what it counted."""
-_AT_FIRST: Final = timedelta(hours=1)
+_HOUR: Final = timedelta(hours=1)
+_AT_FIRST: Final = _HOUR
 _MOST_AT_ONCE: Final = timedelta(days=1)
 """How much of the past one look reads."""
 _QUICK_SECONDS: Final = 0.05
@@ -63,7 +64,7 @@ class History:
         settled_until = until - self._step - _LATE
         settled_until -= (settled_until - EPOCH) % self._step
         self._settled = {at: each for at, each in self._settled.items() if at >= since}
-        fresh = self._summed(await self._store.metrics(since=settled_until, until=until))
+        fresh = await self._steps(settled_until, until)
         known = {**self._settled, **fresh}
         missing = [at for at in self._starts(since, settled_until) if at not in self._settled]
         if missing and not self._is_filling:
@@ -93,7 +94,7 @@ class History:
 
     async def _settle(self, begin: datetime, end: datetime) -> float:
         began = anyio.current_time()
-        found = self._summed(await self._store.metrics(since=begin, until=end))
+        found = await self._steps(begin, end)
         for at in self._starts(begin, end):
             self._settled[at] = found.get(at) or Step(at)
         return anyio.current_time() - began
@@ -101,7 +102,9 @@ class History:
     def _starts(self, since: datetime, until: datetime) -> Sequence[datetime]:
         return [since + number * self._step for number in range((until - since) // self._step)]
 
-    def _summed(self, metrics: Metrics) -> Mapping[datetime, Step]:
+    async def _steps(self, since: datetime, until: datetime) -> Mapping[datetime, Step]:
+        hourly = self._step >= _HOUR
+        metrics = await self._store.metrics(since=since, until=until, hourly=hourly)
         steps: dict[datetime, Step] = {}
         for window in metrics.windows:
             step = self._of(steps, window.start)

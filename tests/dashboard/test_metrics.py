@@ -15,9 +15,12 @@ from gotasks_py.metrics import (
     Activity,
     Counters,
     Gauges,
+    Kind,
     Window,
     counters_document,
     gauges_document,
+    hour_of,
+    hourly_gauges_document,
 )
 from tests.dashboard.conftest import Browse, open_to_all, read
 from tests.lab import HOUR, MINUTE, SECOND, Lab
@@ -40,9 +43,16 @@ async def write(
     activity = Activity(
         counters=counters, run=sketch, wait=LatencySketch.of([0.01] * counters.claimed)
     )
-    start = at.replace(second=0, microsecond=0)
-    window = Window(start=start, length=MINUTE, queue=queue, type=type, activity=activity)
-    await metering(lab).report(Report(counters=[counters_document("m.1", window, 1, KEPT)]))
+    documents: list[dict[str, Any]] = []
+    minute, hour = at.replace(second=0, microsecond=0), hour_of(at)
+    kinds: list[tuple[Kind, datetime, timedelta]] = [
+        ("counters", minute, MINUTE),
+        ("hours", hour, HOUR),
+    ]
+    for kind, start, length in kinds:
+        window = Window(start=start, length=length, queue=queue, type=type, activity=activity)
+        documents.append(counters_document(f"m.{at}", window, 1, KEPT, kind=kind))
+    await metering(lab).report(Report(counters=documents))
 
 
 async def gauge(lab: Lab, at: datetime, queue: str = "q", pending: int = 7) -> None:
@@ -54,7 +64,8 @@ async def gauge(lab: Lab, at: datetime, queue: str = "q", pending: int = 7) -> N
         counts={Status.PENDING: pending, Status.RUNNING: 2},
         oldest_due_age=90 * SECOND,
     )
-    await metering(lab).report(Report(gauges=[gauges_document(gauges, KEPT)]))
+    documents = [gauges_document(gauges, KEPT), hourly_gauges_document(gauges, KEPT)]
+    await metering(lab).report(Report(gauges=documents))
 
 
 async def complete(client: Any, path: str, **query: str) -> Any:
