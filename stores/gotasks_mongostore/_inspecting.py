@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -15,6 +16,7 @@ from gotasks_mongostore import _registry
 from gotasks_mongostore._access import Access, accesses, everything
 from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._filters import Filter
+from gotasks_mongostore._gathering import gathered
 from gotasks_mongostore._listing import WINDOW, Listing, Position
 from gotasks_py.checks import check_count
 from gotasks_py.clock import Clock
@@ -65,7 +67,9 @@ class Inspector:
             recorded = await _registry.recorded(here.queues)
         names = sorted(recorded) if queue is None else [queue] if queue in recorded else []
         most = max(_LEAST_COUNTED, _MOST_COUNTED // (_CELLS * max(1, len(names))))
-        return [await self._overview(name, recorded[name], most) for name in names]
+        return await gathered(
+            [partial(self._overview, name, recorded[name], most) for name in names]
+        )
 
     async def find(
         self,
@@ -101,7 +105,7 @@ class Inspector:
         latest = [each async for each in self._latest_dead(queues, after, limit + 1)]
         end = _cursor_of(_place_of(latest[limit - 1])) if len(latest) > limit else None
         most = max(_LEAST_COUNTED, _COUNTED_FOR_GROUPS // max(1, len(latest)))
-        groups = [await self._group(each, most) for each in latest[:limit]]
+        groups = await gathered([partial(self._group, each, most) for each in latest[:limit]])
         return DeadPage(sorted(groups, key=lambda each: -each.count.value), end)
 
     async def tags(self, prefix: str, limit: int) -> Sequence[str]:
