@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from gotasks_cli import _cluster, _dead, _demo, _doctor, _steering, _tasks, _top, _worker
+from gotasks_cli import (
+    _cluster,
+    _dashboard,
+    _dead,
+    _demo,
+    _doctor,
+    _steering,
+    _tasks,
+    _top,
+    _worker,
+)
 from gotasks_cli._problems import OneLineGroup
 
 app = typer.Typer(
@@ -43,6 +53,7 @@ def root(
 app.command()(_worker.worker)
 app.command()(_tasks.enqueue)
 app.command()(_top.top)
+app.command()(_dashboard.dashboard)
 app.command()(_doctor.doctor)
 app.command()(_demo.demo)
 app.command()(_demo.bench)

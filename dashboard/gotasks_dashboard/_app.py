@@ -17,10 +17,11 @@ from gotasks_dashboard._desk import Desk, Redact, Settings
 from gotasks_dashboard._overview import overview_of
 from gotasks_dashboard._pages import PATHS, page, static, to_page
 from gotasks_dashboard._permissions import (
+    READ_ONLY,
     Authorize,
     Identify,
     access_of,
-    local_readers,
+    local_only,
     user_of,
 )
 from gotasks_dashboard._security import HEADERS
@@ -122,7 +123,7 @@ def dashboard(  # noqa: PLR0913  - each setting has a default
     desk = Desk(
         store=manager.store, manager=manager, types=known, settings=settings, overview=overview_of
     )
-    return Dashboard(desk, authorize or local_readers, identify)
+    return Dashboard(desk, authorize or local_only(*READ_ONLY), identify)
 
 
 def _routes(desk: Desk) -> Sequence[Route]:

@@ -70,23 +70,27 @@ class Access:
             raise Problem(403, "forbidden", detail, permission=one_of[0].value)
 
 
-def local_readers(request: Request) -> Collection[Permission]:
-    """Let clients on this machine look, and nobody else do anything.
+def local_only(*permissions: Permission) -> Authorize:
+    """Make an ``authorize`` that lets clients on this machine do something, and nobody else.
 
     Requests that came through a proxy are refused, for all of them come from this machine;
     so are those for another host name, which a foreign page may have pointed here.
     """
+    granted = frozenset(permissions)
+    return lambda request: granted if _is_local(request) else frozenset()
+
+
+def _is_local(request: Request) -> bool:
     client = request.client
     is_forwarded = any(name in request.headers for name in _FORWARDING)
     host = request.headers.get("host", "").lower()
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     if client is None or is_forwarded or name not in _LOCAL_NAMES:
-        return frozenset()
+        return False
     try:
-        is_local = ipaddress.ip_address(client.host).is_loopback
+        return ipaddress.ip_address(client.host).is_loopback
     except ValueError:
-        is_local = False
-    return READ_ONLY if is_local else frozenset()
+        return False
 
 
 def user_of(request: Request) -> str | None:

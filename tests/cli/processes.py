@@ -20,7 +20,9 @@ class Process:
     """A running command; what it says on stderr is kept."""
 
     def __init__(self, *arguments: str, env: Mapping[str, str], cwd: Path = ROOT) -> None:
-        path = os.pathsep.join([str(cwd), *(str(ROOT / name) for name in ("", "stores", "cli"))])
+        path = os.pathsep.join(
+            [str(cwd), *(str(ROOT / name) for name in ("", "stores", "dashboard", "cli"))]
+        )
         self._popen = subprocess.Popen(
             [sys.executable, "-m", "gotasks_cli", *arguments],
             env={**os.environ, "PYTHONPATH": path, **env},
