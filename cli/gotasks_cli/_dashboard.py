@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
@@ -50,8 +51,8 @@ def dashboard(
 
 def _check_installed() -> None:
     try:
-        import starlette  # noqa: F401, PLC0415  - the extra may not be installed
-        import uvicorn  # noqa: F401, PLC0415  - as above
+        for name in ("starlette", "uvicorn"):
+            import_module(name)
     except ModuleNotFoundError as error:
         msg = f"{error.name} is missing: pip install 'gotasks-py[dashboard]'"
         raise Problem(msg, ExitCode.UNUSABLE) from error
