@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
@@ -19,6 +21,9 @@ class MetricsDocuments:
 
     def __init__(self) -> None:
         self._by_key: dict[_Key, MetricsDocument] = {}
+        # Numbered, for keys of several kinds cannot be put in order.
+        self._expiring: list[tuple[datetime, int, _Key]] = []
+        self._numbers = itertools.count()
 
     def apply(self, report: Report, now: datetime) -> None:
         """Write all of a report."""
@@ -87,16 +92,18 @@ class MetricsDocuments:
         return (each for each in self._by_key.values() if each["kind"] in kinds)
 
     def _put(self, document: MetricsDocument) -> None:
-        self._by_key[_key(document)] = copied(document)
+        key = _key(document)
+        self._by_key[key] = copied(document)
+        if (expires_at := document.get("expires_at")) is not None:
+            heapq.heappush(self._expiring, (expires_at, next(self._numbers), key))
 
     def _purge(self, now: datetime) -> None:
-        expired = [
-            key
-            for key, document in self._by_key.items()
-            if (expires_at := document.get("expires_at")) is not None and expires_at <= now
-        ]
-        for key in expired:
-            del self._by_key[key]
+        while self._expiring and self._expiring[0][0] <= now:
+            *_, key = heapq.heappop(self._expiring)
+            # It may have been written again since, for longer.
+            expires_at = self._by_key.get(key, {}).get("expires_at")
+            if expires_at is not None and expires_at <= now:
+                del self._by_key[key]
 
 
 def _key(document: Mapping[str, MetricsDocument]) -> _Key:
