@@ -169,15 +169,21 @@ async def test_a_thread_heartbeat_that_crashes_is_started_again(
     monkeypatch: pytest.MonkeyPatch, store: FaultyStore
 ) -> None:
     fail_renewals_of_threads(monkeypatch, store, failing(BUG, times=1))
-    manager = a_manager(store, lease=seconds(1.8))
+    manager = a_manager(store, lease=seconds(6))
+    renewed = anyio.Event()
 
     @manager.handler("q", "work")
     async def work(payload: None) -> str:
-        await anyio.sleep(2.2)
+        await renewed.wait()
         return "kept"
 
     async with manager:
         handle = await manager.enqueue("q", "work")
-        assert await handle.result(timeout=20) == "kept"
+        first = None
+        while (lease := (await store.stored(handle.id)).lease) is None or first in {None, lease}:
+            first = lease
+            await anyio.sleep(0.05)
         assert manager.health().loops["heartbeat"].restarts == 1
+        renewed.set()
+        assert await handle.result(timeout=20) == "kept"
     assert (await store.stored(handle.id)).attempts == 1
