@@ -114,7 +114,7 @@ export class App {
 	/** @param {Page} page @returns {Dom.Child} */
 	contentOf(page) {
 		const problem = page.problem && problemNotice(page.problem, () => void page.reload());
-		if (page.isLoaded) return [problem, page.draw()];
+		if (page.isLoaded || (problem && page.isBare)) return [problem, page.draw()];
 		if (problem) return [h("h1", { tabindex: "-1" }, page.title || "Something went wrong"), problem];
 		return h(
 			"div",

@@ -279,7 +279,7 @@ export class SchemaForm {
 			const isRequired = required.has(name);
 			const label = name;
 			if (!isRequired && !(name in value) && !this.drafts.has(at))
-				return this.unset(inner, label, at, () => put(initial(inner, this.root) ?? 0));
+				return this.unset(inner, label, at, () => put(begun(initial(inner, this.root))));
 			const drop = () => {
 				this.drafts.delete(at);
 				put(undefined);
@@ -413,6 +413,9 @@ class Expected extends Error {}
 function fail(what) {
 	throw new Expected(what);
 }
+
+/** What is set is there, if only as 0. @param {Value} value */
+const begun = (value) => (value === undefined ? 0 : value);
 
 /** @param {string} path @param {string} name */
 const join = (path, name) => (path ? `${path}.${name}` : name);

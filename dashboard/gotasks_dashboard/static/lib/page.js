@@ -18,6 +18,8 @@ export class Page {
 		/** @type {Problem | Error | null} */
 		this.problem = null;
 		this.isLoaded = false;
+		/** Does it draw something before all of it is there? */
+		this.isBare = false;
 		this.isLeft = false;
 		this.abort = new AbortController();
 		this.loadedAt = 0;

@@ -41,8 +41,12 @@ export class Tree {
 	/** @param {Api.Tagged} value @param {string[]} path @param {number} depth @returns {Dom.Child} */
 	value(value, path, depth) {
 		const tag = tagOf(value);
-		if (tag)
-			return tag[0] === "$object" ? this.value(tag[1], path, depth) : this.tagged(tag[0], tag[1], path);
+		if (tag?.[0] === "$object") return this.plain(tag[1], path, depth);
+		return tag ? this.tagged(tag[0], tag[1], path) : this.plain(value, path, depth);
+	}
+
+	/** A value that is no tag, whatever it looks like. @param {Api.Tagged} value @param {string[]} path @param {number} depth */
+	plain(value, path, depth) {
 		if (Array.isArray(value)) {
 			const entries = value.map((each, at) => /** @type {[string, Api.Tagged]} */ ([String(at), each]));
 			return this.fold(entries, path, depth, `[ ${plural(value.length, "item")} ]`);

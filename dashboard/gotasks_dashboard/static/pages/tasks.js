@@ -24,6 +24,7 @@ const ACTIONS = /** @type {[string, string, string][]} */ ([
 
 export class TasksPage extends Page {
 	title = "Tasks";
+	isBare = true;
 	box = new SearchBox((query) => this.search(query));
 	/** @type {Api.Row[]} */
 	rows = [];

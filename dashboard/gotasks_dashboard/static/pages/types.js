@@ -35,7 +35,8 @@ export class TypesPage extends Page {
 			return;
 		}
 		const isSame = this.detail?.queue === queue && this.detail.type === type;
-		this.detail = await get("types/detail", { queue, type, range: this.range }, signal);
+		const { summary, ...found } = await get("types/detail", { queue, type, range: this.range }, signal);
+		this.detail = { ...summary, ...found };
 		this.title = type;
 		if (isSame || !this.app.session.features.metrics) return;
 		this.charts = new MetricCharts(this, { queue, type }, new ChartGroup());

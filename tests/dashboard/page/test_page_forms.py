@@ -1,0 +1,152 @@
+"""Enqueueing by a form that is made of the type's JSON schema."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from pydantic import BaseModel, Field
+
+from gotasks_py import Status, Task, TaskType
+from tests.dashboard.conftest import open_to_all
+from tests.dashboard.page.conftest import Site, site_of
+from tests.lab import Lab
+
+pytestmark = pytest.mark.anyio
+
+BIG = 9007199254740993
+
+
+class Card(BaseModel):
+    kind: Literal["card"] = "card"
+    number: str
+
+
+class Invoice(BaseModel):
+    kind: Literal["invoice"] = "invoice"
+    days: int
+
+
+class Order(BaseModel):
+    """What somebody has ordered."""
+
+    number: int = Field(description="its number", ge=1)
+    urgent: bool = False
+    parcel: Literal["small", "large"] = "small"
+    gifts: list[str] = []
+    labels: dict[str, int] = {}
+    note: str | None = None
+    payment: Annotated[Card | Invoice, Field(discriminator="kind")] | None = None
+
+
+ORDER = TaskType("q", "order", Order, None)
+
+
+@pytest.fixture
+async def site(browser: Browser, shop: Lab) -> AsyncIterator[Site]:
+    async with site_of(browser, open_to_all(shop.store, types=[ORDER])) as site:
+        yield site
+
+
+async def enqueued(page: Page, shop: Lab) -> Task:
+    await page.get_by_role("button", name="Enqueue").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("pending")
+    return await shop.get(shop.store.parse_id(page.url.rpartition("/")[2]))
+
+
+async def test_a_form_takes_objects_lists_maps_choices_and_big_numbers(
+    site: Site, shop: Lab
+) -> None:
+    page = await site.open("new?queue=q&type=order")
+    await page.get_by_label("number", exact=True).fill(str(BIG))
+    for name in ("urgent", "parcel", "gifts", "labels", "note", "payment"):
+        await page.get_by_title(f"Set {name}", exact=True).click()
+    await page.get_by_role("group", name="urgent").get_by_text("Yes").last.click()
+    await page.get_by_role("group", name="parcel").get_by_text("large").click()
+    await page.get_by_title("Add to gifts").click()
+    await page.get_by_label("gifts 1", exact=True).fill("a <b>ball</b>")
+    await page.get_by_role("group", name="labels", exact=True).get_by_text("Add").click()
+    await page.get_by_label("name", exact=True).fill("3")
+    await page.get_by_role("group", name="Kind of note").get_by_text("string").click()
+    await expect(page.locator("#payload-note")).to_have_value("")
+    await page.get_by_role("group", name="Kind of payment").get_by_text("Invoice").click()
+    await page.get_by_label("days").fill("14")
+    await page.get_by_label("Tags").fill("x, y")
+    await page.get_by_label("Priority").fill("3")
+    task = await enqueued(page, shop)
+    assert task.payload == {
+        "number": BIG,
+        "urgent": True,
+        "parcel": "large",
+        "gifts": ["a <b>ball</b>"],
+        "labels": {"name": 3},
+        "note": "",
+        "payment": {"kind": "invoice", "days": 14},
+    }
+    assert (list(task.tags), task.priority, task.status) == (["x", "y"], 3, Status.PENDING)
+    await expect(page.locator(".tree")).to_contain_text(str(BIG))
+
+
+async def test_what_does_not_fit_is_told_at_its_field(site: Site) -> None:
+    page = await site.open("new?queue=q&type=order")
+    number = page.locator(".field", has=page.get_by_label("number", exact=True))
+    await page.get_by_role("button", name="Enqueue").click()
+    await expect(number.get_by_role("alert")).to_have_text("Field required")
+    await page.get_by_label("number", exact=True).fill("0")
+    await page.get_by_role("button", name="Check the payload").click()
+    await expect(number.get_by_role("alert")).to_contain_text("greater than or equal to 1")
+    await page.get_by_label("number", exact=True).fill("many")
+    await expect(number.get_by_role("alert").first).to_have_text("needs a whole number")
+    await page.get_by_label("number", exact=True).fill("7")
+    await page.get_by_role("button", name="Check the payload").click()
+    await expect(page.get_by_text("The payload fits.")).to_be_visible()
+
+
+async def test_a_payload_can_be_written_as_json(site: Site, shop: Lab) -> None:
+    page = await site.open("new?queue=q&type=order")
+    await page.get_by_role("button", name="JSON").click()
+    area = page.get_by_label("JSON", exact=True).last
+    await area.fill('{"number": 12345678901234567890')
+    await page.get_by_role("button", name="Enqueue").click()
+    await expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    await area.fill(f'{{"number": {BIG}}}')
+    await page.get_by_role("button", name="Form").click()
+    await expect(page.get_by_label("number", exact=True)).to_have_value(str(BIG))
+    await page.get_by_role("button", name="JSON").click()
+    assert (await enqueued(page, shop)).payload == {"number": BIG} | (
+        Order(number=BIG).model_dump(mode="json", exclude={"number"})
+    )
+
+
+async def test_a_type_without_a_schema_takes_any_json(site: Site, shop: Lab) -> None:
+    page = await site.open("new?queue=q&type=other")
+    await page.get_by_label("JSON").fill(f'[1.0, {BIG}, "</script>"]')
+    task = await enqueued(page, shop)
+    assert task.payload == {"value": [1.0, BIG, "</script>"]}
+
+
+async def test_a_task_is_cloned_and_edited(site: Site, shop: Lab) -> None:
+    given = {"number": BIG, "gifts": ["ball"], "payment": {"kind": "card", "number": "4"}}
+    task_id = await shop.enqueue(type="order", payload=given, tags=["x"])
+    page = await site.open(f"tasks/{task_id}")
+    await page.get_by_role("link", name="Clone and edit").click()
+    await expect(page.get_by_label("gifts 1", exact=True)).to_have_value("ball")
+    await page.get_by_label("gifts 1", exact=True).fill("doll")
+    clone = await enqueued(page, shop)
+    assert clone.id != task_id
+    assert list(clone.tags) == ["x"]
+    assert isinstance(clone.payload, dict)
+    assert clone.payload["number"] == BIG
+    assert clone.payload["gifts"] == ["doll"]
+    assert clone.payload["payment"] == {"kind": "card", "number": "4"}
+
+
+async def test_a_taken_key_leads_to_the_task_that_has_it(site: Site, shop: Lab) -> None:
+    task_id = await shop.enqueue(unique_key="k")
+    page = await site.open("new?queue=q&type=t")
+    await page.get_by_label("Unique key").fill("k")
+    await page.get_by_role("button", name="Enqueue").click()
+    await page.get_by_role("link", name="See the task that has it").click()
+    await expect(page).to_have_url(f"{site.base}tasks/{task_id}")
