@@ -26,7 +26,7 @@ setup: $(DEV) ## Make .venv with everything for development (PYTHON=python3.12 c
 demo: $(DEMO) ## Run the demo on a throw-away MongoDB
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(DEV) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
+test: $(DEV) $(PAGE) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile $(ARGS)
 
 coverage: $(DEV) ## Run every test; the core's branches must be covered

@@ -19,7 +19,12 @@ NAMES = (
     "javascript:alert(1)",
     "\u05d0\u05d1\u05d2 عربى 🦆",
 )
-DEEP = {"a": {"$int": "1"}, "__proto__": {"x": 1}, "constructor": SCRIPT, "<b>key</b>": [None, True]}
+DEEP = {
+    "a": {"$int": "1"},
+    "__proto__": {"x": 1},
+    "constructor": SCRIPT,
+    "<b>key</b>": [None, True],
+}
 PAYLOAD = {
     "text": SCRIPT,
     "control": "a\x01b\x7f\u202e\u200bc\n\td",

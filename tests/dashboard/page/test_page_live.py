@@ -85,7 +85,9 @@ async def test_who_may_only_look_is_offered_nothing_else(browser: Browser, shop:
         for path in (f"tasks/{task_id}", "tasks", "queues?queue=q", "dead"):
             page = await site.open(path)
             await expect(page.get_by_text("secret")).to_have_count(0)
-            doing = re.compile("requeue|cancel|delete|purge|pause|save|clone|new task", re.IGNORECASE)
+            doing = re.compile(
+                "requeue|cancel|delete|purge|pause|save|clone|new task", re.IGNORECASE
+            )
             for role in ("button", "link"):
                 offered = page.locator("main").get_by_role(role, name=doing)
                 await expect(offered).to_have_count(1 if (path, role) == ("tasks", "button") else 0)
@@ -109,11 +111,13 @@ async def test_a_queue_is_purged_after_its_tasks_were_counted(site: Site, shop: 
     shop.edit(gone, "due_at", status="done", finished_at=shop.store.clock.now())
     page = await site.open("queues?queue=q")
     await page.get_by_role("button", name="Purge").click()
-    await page.get_by_role("dialog", name="Purge 1 task?").get_by_role("button", name="Delete 1").click()
+    await (
+        page.get_by_role("dialog", name="Purge 1 task?")
+        .get_by_role("button", name="Delete 1")
+        .click()
+    )
     await expect(page.get_by_role("region", name="Bulk job")).to_contain_text("1 deleted")
     assert await shop.store.get(gone) is None
     assert await shop.store.get(kept) is not None
     await page.get_by_role("link", name="Audit").click()
     await expect(page.get_by_role("row").nth(1)).to_contain_text("delete")
-
-

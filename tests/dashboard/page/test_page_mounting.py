@@ -86,7 +86,9 @@ async def test_an_address_that_is_none_is_told(browser: Browser, shop: Lab) -> N
     async with site_of(browser, open_to_all(shop.store)) as site:
         page = await site.open(f"tasks/{'0' * 24}")
         await expect(page.get_by_role("alert")).to_contain_text("0" * 24)
-        await page.evaluate("history.pushState(null, '', 'nowhere'); dispatchEvent(new PopStateEvent('popstate'))")
+        await page.evaluate(
+            "history.pushState(null, '', 'nowhere'); dispatchEvent(new PopStateEvent('popstate'))"
+        )
         await expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
         await page.get_by_role("link", name="Go to the overview").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -276,7 +276,7 @@ export class SchemaForm {
 			const at = join(path, name);
 			const put = (/** @type {Value} */ next) =>
 				set(next === undefined ? omit(value, name) : { ...value, [name]: next });
-			const isRequired = required.has(name);
+			const isRequired = required.has(name) || inner.const !== undefined;
 			const label = name;
 			if (!isRequired && !(name in value) && !this.drafts.has(at))
 				return this.unset(inner, label, at, () => put(begun(initial(inner, this.root))));

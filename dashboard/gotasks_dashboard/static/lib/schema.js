@@ -37,8 +37,13 @@ const without = (schema, name) => Object.fromEntries(Object.entries(schema).filt
 /** The alternatives of a union; none for what is no union. @param {Schema} schema @param {Schema} root @returns {Schema[]} */
 export function variantsOf(schema, root) {
 	const listed = schema.anyOf ?? schema.oneOf;
-	if (Array.isArray(listed))
-		return listed.map((each) => ({ ...resolved(each, root), label: labelOf(each, root) }));
+	if (Array.isArray(listed)) {
+		return listed.flatMap((each) => {
+			const found = resolved(each, root);
+			const inner = variantsOf(found, root);
+			return inner.length > 0 ? inner : [{ ...found, label: labelOf(each, root) }];
+		});
+	}
 	if (Array.isArray(schema.type)) return schema.type.map((type) => ({ ...schema, type, label: type }));
 	return [];
 }
@@ -105,7 +110,10 @@ export function initial(schema, root, depth = 0) {
 function required(schema, root, depth) {
 	/** @type {Record<string, Api.Tagged>} */
 	const found = {};
-	for (const name of schema.required ?? []) {
+	const needed = new Set(schema.required ?? []);
+	for (const name of Object.keys(schema.properties)) {
+		// What tells the alternatives of a union apart has to be said, required or not.
+		if (!needed.has(name) && schema.properties[name].const === undefined) continue;
 		const value = initial(resolved(schema.properties[name], root), root, depth + 1);
 		if (value !== undefined) found[name] = value;
 	}

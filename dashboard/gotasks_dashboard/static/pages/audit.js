@@ -102,7 +102,7 @@ function told(value) {
 		.map(([key, each]) =>
 			h(
 				"span",
-				{ class: "pair" },
+				{ class: "datum" },
 				faint(`${key} `),
 				key === "id" && typeof each === "string" && /^[0-9a-f]{24}$/.test(each)
 					? link(`tasks/${each}`, h("code", null, each.slice(-8)))
