@@ -16,7 +16,7 @@ PAGE := dashboard/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
+.PHONY: help setup demo dashboard test coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ setup: $(DEV) ## Make .venv with everything for development (PYTHON=python3.12 c
 
 demo: $(DEMO) ## Run the demo on a throw-away MongoDB
 	$(BIN)/python examples/demo.py $(ARGS)
+
+dashboard: $(DEV) ## Watch a shop at work on the dashboard (ARGS='--port 8001')
+	$(BIN)/python examples/dashboard.py $(ARGS)
 
 test: $(DEV) $(PAGE) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile $(ARGS)

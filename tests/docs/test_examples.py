@@ -50,6 +50,7 @@ LINES = {
     "retention": ["kept for 1.5 s", "its TTL purged it", "kept for 7 days"],
     "sync_callers": [f"shipped order {number}" for number in (1, 2, 3)],
     "transaction": ["attempt 1: the power goes out", "bookings by attempt: [2]", "receipts: 1"],
+    "dashboard": ["look at http://127.0.0.1:", "4 queues, tasks done: True"],
     "fastapi_app": ["202 accepted", "'status': 'done'", "404 for an unknown task"],
 }
 
@@ -71,10 +72,14 @@ TOLD = [
 ]
 
 
+# Those that go on until they are told to end.
+BOUNDED = {"dashboard": ["--port", "0", "--seconds", "3"]}
+
+
 def run(name: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "GOTASKS_MONGODB_URI"}
     return subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *BOUNDED.get(name, ())],
         env=environment | variables,
         capture_output=True,
         text=True,

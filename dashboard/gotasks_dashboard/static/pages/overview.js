@@ -36,7 +36,7 @@ export class OverviewPage extends Page {
 	draw() {
 		const overview = this.app.overview;
 		if (!overview) return null;
-		const note = overview.health.is_fresh ? null : badge("numbers are late: the database is slow", "warn");
+		const note = overview.health.is_fresh ? null : badge("late: the database is slow", "warn");
 		return [
 			pageHead("Overview", {
 				note,
