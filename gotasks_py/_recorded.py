@@ -131,9 +131,10 @@ class RecordedQueues:
         """Tell of a change, if what is known amounts to one."""
         recorded, declared = self._known[queue], self.declared[queue]
         pause = Pause.from_document(recorded)
+        changes, lanes = QueueChanges.from_document(recorded), Lanes.from_document(recorded)
         state = QueueState(
-            policy=QueueChanges.from_document(recorded).of(declared),
-            lanes=Lanes.from_document(recorded),
+            policy=changes.of(declared),
+            lanes=lanes.changed(changes.lanes) if changes.lanes else lanes,
             is_paused=pause is not None and pause.holds(self._store.clock.now()),
         )
         before = self._states.get(queue)

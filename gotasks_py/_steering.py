@@ -64,7 +64,7 @@ class Steering:
         store = await self._controlled(queue)
         await self._steer(queue, lambda: store.resume_queue(queue))
 
-    async def set_queue_policy(
+    async def set_queue_policy(  # noqa: PLR0913  - each is optional
         self,
         queue: str,
         *,
@@ -74,12 +74,14 @@ class Steering:
         backoff: Backoff | None = None,
         weight: int | None = None,
         workers: int | None = None,
+        lanes: int | None = None,
     ) -> None:
         """Change what is given of a queue's policy, whatever its declarations say.
 
         ``ttl`` and ``max_attempts`` hold for tasks that are enqueued from now on, ``timeout``
         and ``backoff`` for attempts that begin. ``workers`` is how many tasks of the queue
-        each manager runs at once; where queues share a pool, no more than that has.
+        each manager runs at once; where queues share a pool, no more than that has. ``lanes``
+        is into how many lanes new tasks without a unique key go, 1 to 64.
 
         Raises:
             UnknownQueueError: the queue is neither declared here nor recorded in the store.
@@ -92,6 +94,7 @@ class Steering:
             backoff=backoff,
             weight=weight,
             workers=workers,
+            lanes=lanes,
         )
         store = await self._controlled(queue)
         await self._steer(queue, lambda: store.change_queue(queue, changes))

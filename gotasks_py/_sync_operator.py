@@ -96,7 +96,7 @@ class SyncOperator:
         """Let a queue be claimed from again; see ``Manager.resume``."""
         self._call(partial(self._steering.resume, queue))
 
-    def set_queue_policy(
+    def set_queue_policy(  # noqa: PLR0913  - as there
         self,
         queue: str,
         *,
@@ -106,11 +106,12 @@ class SyncOperator:
         backoff: Backoff | None = None,
         weight: int | None = None,
         workers: int | None = None,
+        lanes: int | None = None,
     ) -> None:
         """Change what is given of a queue's policy; see ``Manager.set_queue_policy``."""
         change = partial(self._steering.set_queue_policy, queue, ttl=ttl, timeout=timeout)
         change = partial(change, max_attempts=max_attempts, backoff=backoff)
-        self._call(partial(change, weight=weight, workers=workers))
+        self._call(partial(change, weight=weight, workers=workers, lanes=lanes))
 
     def reset_queue_policy(self, queue: str) -> None:
         """Let a queue's policy be as declared again; see ``Manager.reset_queue_policy``."""

@@ -5,6 +5,7 @@ Rules of this file: plain data, how it is stored and how it is read; reading nev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from gotasks_py import backoff as backoffs
 from gotasks_py._fields import text
 from gotasks_py.backoff import Backoff
+from gotasks_py.lanes import MAX_LANES
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import TaskId
 
@@ -50,7 +52,9 @@ class QueueChanges:
 
     A ``ttl`` of zero keeps tasks for ever. ``weight`` and ``workers`` hold for every
     manager: each gives the queue that share of its claims, and runs at most so many of its
-    tasks at once; in a pool that queues share no more than that pool has workers.
+    tasks at once; in a pool that queues share no more than that pool has workers. ``lanes``
+    is into how many parts new tasks without a key are divided; claims cover the most lanes
+    that there have ever been.
 
     Raises:
         ConfigurationError: a value that :class:`~gotasks_py.QueuePolicy` would refuse.
@@ -62,6 +66,7 @@ class QueueChanges:
     backoff: Backoff | None = None
     weight: int | None = None
     workers: int | None = None
+    lanes: int | None = None
 
     def __post_init__(self) -> None:
         QueuePolicy("any", **self.given)
@@ -85,6 +90,7 @@ class QueueChanges:
             "backoff": None if self.backoff is None else backoffs.to_document(self.backoff),
             "weight": self.weight,
             "workers": self.workers,
+            "lanes": self.lanes,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -102,6 +108,7 @@ class QueueChanges:
             backoff=policy.backoff,
             weight=_count(changes.get("weight")),
             workers=_count(changes.get("workers")),
+            lanes=_count(changes.get("lanes"), MAX_LANES),
         )
 
 
@@ -153,8 +160,10 @@ def policy_of(name: str, recorded: Mapping[str, object]) -> QueuePolicy:
     return QueueChanges.from_document(recorded).of(QueuePolicy.from_document(name, recorded))
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value is not True and value > 0 else None
+def _count(value: object, most: float = math.inf) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= most else None
 
 
 def _milliseconds(span: timedelta | None) -> int | None:

@@ -91,6 +91,10 @@ def set_policy(
     workers: Annotated[
         int | None, typer.Option(min=1, help="How many of its tasks each manager runs at once.")
     ] = None,
+    lanes: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Into how many lanes new tasks without a key go."),
+    ] = None,
     as_declared: Annotated[
         bool, typer.Option("--as-declared", help="Forget what was set before, first.")
     ] = False,
@@ -102,6 +106,7 @@ def set_policy(
         "timeout": _span(timeout),
         "weight": weight,
         "workers": workers,
+        "lanes": lanes,
     }
     given = {name: value for name, value in changes.items() if value is not None}
     if not given and not as_declared:

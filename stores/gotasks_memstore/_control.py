@@ -11,6 +11,7 @@ from gotasks_memstore._documents import Documents, id_of
 from gotasks_memstore._expressions import has
 from gotasks_py.clock import Clock
 from gotasks_py.controls import NodeOrder, QueueChanges
+from gotasks_py.lanes import Lanes
 from gotasks_py.task import EPOCH, Status, TaskId
 
 
@@ -39,6 +40,10 @@ class Control:
             return self._decide(queue, changes=None)
         with self._lock:
             before = self._queues.get(queue, {}).get("changes")
+            if changes.lanes is not None and queue in self._queues:
+                recorded = self._queues[queue]
+                # Which claims have to cover for ever.
+                recorded["most_lanes"] = Lanes.from_document(recorded).changed(changes.lanes).most
         given = before if isinstance(before, dict) else {}
         return self._decide(queue, changes={**given, **changes.to_document()})
 

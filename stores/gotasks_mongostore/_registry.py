@@ -80,7 +80,10 @@ async def set_changes(
     if changes is None:
         return await _change(queues, name, {"$unset": {"changes": True}, **_TOUCHED})
     given = {f"changes.{key}": value for key, value in changes.to_document().items()}
-    return await _change(queues, name, {"$set": given, **_TOUCHED} if given else _TOUCHED)
+    update: dict[str, object] = {"$set": given, **_TOUCHED} if given else {**_TOUCHED}
+    if changes.lanes is not None:  # which claims have to cover for ever
+        update["$max"] = {"most_lanes": changes.lanes}
+    return await _change(queues, name, update)
 
 
 async def set_order(

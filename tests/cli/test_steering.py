@@ -41,7 +41,10 @@ def test_a_pause_has_an_end_and_an_author(gotasks: Terminal) -> None:
 
 def test_a_policy_is_changed_and_as_declared_again(gotasks: Terminal) -> None:
     gotasks.enqueue("emails", "send", EMAIL)
-    assert gotasks("queue", "set", "emails", "--max-attempts", "9", "--ttl", "60").code == 0
+    assert (
+        gotasks("queue", "set", "emails", "--max-attempts", "9", "--ttl", "60", "--lanes", "4").code
+        == 0
+    )
     changed = gotasks.enqueue("emails", "send", EMAIL)
     assert gotasks("task", "show", changed, "-o", "json").json["max_attempts"] == 9
     assert gotasks("queue", "set", "emails", "--as-declared").code == 0
@@ -58,6 +61,7 @@ def test_a_policy_is_changed_and_as_declared_again(gotasks: Terminal) -> None:
         (("queue", "pause", "emails", "--for", "1", "--until", "x"), 2, "not both"),
         (("queue", "set", "emails"), 2, "say what to set"),
         (("queue", "set", "emails", "--weight", "0"), 2, "--weight"),
+        (("queue", "set", "emails", "--lanes", "65"), 2, "--lanes"),
         (("node", "quiet", "m.1"), 4, "there is no manager 'm.1'; there are none"),
         (("node", "wake", "m.1"), 4, "there is no manager 'm.1'"),
         (("node", "drain", "m.1", "--yes"), 4, "there is no manager 'm.1'"),

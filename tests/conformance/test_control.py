@@ -12,6 +12,7 @@ from gotasks_py.backoff import Fixed
 from gotasks_py.controls import Controlling, NodeOrder, Pause, QueueChanges, policy_of
 from gotasks_py.feed import Event, NodeOrdered, QueueChanged
 from gotasks_py.inspecting import Inspecting
+from gotasks_py.lanes import Lanes
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import Watching
 from tests.lab import HOUR, MINUTE, SECOND, Lab, ref_of
@@ -49,6 +50,23 @@ async def test_a_pause_is_recorded_until_it_is_ended(lab: Lab) -> None:
     assert await store.resume_queue("q")
     assert await store.resume_queue("q")
     assert await pause_of(lab) is None
+
+
+async def test_claims_cover_the_most_lanes_that_a_queue_was_ever_given(lab: Lab) -> None:
+    store = await controlled(lab)
+
+    assert await store.change_queue("q", QueueChanges(lanes=5))
+    assert await store.change_queue("q", QueueChanges(lanes=2))
+    recorded = (await lab.store.queues())["q"]
+
+    assert QueueChanges.from_document(recorded).lanes == 2
+    lanes = Lanes.from_document(recorded)
+    assert (lanes.current, lanes.keyed, lanes.most) == (1, 1, 5)
+    # What is declared is still what was.
+    await lab.store.register_queue(QueuePolicy("q", max_attempts=3))
+    assert await store.change_queue("q", None)
+    assert Lanes.from_document((await lab.store.queues())["q"]).most == 5
+    assert not await store.change_queue("nowhere", QueueChanges(lanes=2))
 
 
 async def test_changes_add_up_until_all_are_taken_back(lab: Lab) -> None:

@@ -112,6 +112,30 @@ async def test_a_pause_ends_by_itself_when_its_time_comes(
     assert 100 <= crowd.started[0] - began < 101
 
 
+@told
+async def test_a_queue_is_given_lanes_and_all_its_tasks_are_run(
+    store: FaultyStore, is_told: bool
+) -> None:
+    store.tells_of_changes = is_told
+    manager, operator = a_manager(store), a_manager(store)
+    crowd = Crowd(manager)
+    async with manager:
+        await many(manager, 1)
+        await operator.set_queue_policy("q", lanes=8)
+        await anyio.sleep(6)
+        await many(manager, 60)
+        lanes = {task.lane for task in store.all_tasks()}
+        assert lanes > {0}
+        assert lanes <= set(range(8))
+        await until(lambda: crowd.ended == 61)
+        await operator.reset_queue_policy("q")
+        await anyio.sleep(6)
+        before = {task.id for task in store.all_tasks()}
+        await many(manager, 20)
+        assert {task.lane for task in store.all_tasks() if task.id not in before} == {0}
+        await until(lambda: crowd.ended == 81)
+
+
 async def test_a_pause_leaves_other_queues_and_running_tasks_alone(store: FaultyStore) -> None:
     manager = a_manager(store, "q", "r", workers=2)
     crowd, other = Crowd(manager, length=100), Crowd(manager, queue="r")
