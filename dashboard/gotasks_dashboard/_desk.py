@@ -29,6 +29,7 @@ from gotasks_py import (
     Task,
     TaskType,
 )
+from gotasks_py.patience import patience
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ class Desk:
         """
         limit = self.settings.patience.total_seconds()
         try:
-            with anyio.fail_after(limit):
+            with anyio.fail_after(limit), patience(limit):
                 await self.store.open()
                 yield
         except TimeoutError as error:

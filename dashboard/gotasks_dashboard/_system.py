@@ -14,10 +14,12 @@ from gotasks_dashboard._overview import GAUGES_DUTY
 from gotasks_dashboard._values import moment
 from gotasks_py import Finding, Leadership, Measurements, Measuring
 from gotasks_py.examining import examined
+from gotasks_py.patience import patience
 
 _KEPT_SECONDS: Final = 30.0
 _PATIENCE_SECONDS: Final = 20.0
 """The doctor asks many small questions, one after the other."""
+_OPERATION_SECONDS: Final = 5.0
 
 
 class FindingView(TypedDict):
@@ -91,7 +93,7 @@ async def system(desk: Desk, call: Call[Nothing, Nothing]) -> SystemView:
     del call
 
     async def ask() -> SystemView:
-        with anyio.fail_after(_PATIENCE_SECONDS):
+        with anyio.fail_after(_PATIENCE_SECONDS), patience(_OPERATION_SECONDS):
             return await _system(desk)
 
     return await desk.answers.get("system", _KEPT_SECONDS, ask, lambda _: True)

@@ -55,6 +55,7 @@ from gotasks_py.feed import Feed
 from gotasks_py.inspecting import Inspecting, Tagging
 from gotasks_py.lifecycle import Patch, reaped
 from gotasks_py.metering import Metering
+from gotasks_py.patience import at_most
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
@@ -388,7 +389,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 
     @contextmanager
     def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
-        with translated(action, task_id=task_id), pymongo.timeout(self._timeout_seconds):
+        with translated(action, task_id=task_id), pymongo.timeout(at_most(self._timeout_seconds)):
             yield self._connection.collections()
 
 
