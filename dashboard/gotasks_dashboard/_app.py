@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
@@ -25,7 +26,7 @@ from gotasks_dashboard._permissions import (
     user_of,
 )
 from gotasks_dashboard._security import HEADERS
-from gotasks_dashboard._serving import ACCESS, JUDGE, refused, server_of
+from gotasks_dashboard._serving import ACCESS, JUDGE, Serve, refused, server_of
 from gotasks_dashboard._table import ENDPOINTS
 from gotasks_py import ConfigurationError, Manager, Store, TaskType
 from gotasks_py.checks import check_duration, check_name
@@ -127,12 +128,20 @@ def dashboard(  # noqa: PLR0913  - each setting has a default
 
 
 def _routes(desk: Desk) -> Sequence[Route]:
+    by_path: dict[str, dict[str, Serve]] = {}
+    for each in ENDPOINTS:
+        by_path.setdefault(each.path, {})[each.method] = server_of(each, desk)
     routes = [
-        Route(f"/api/{each.path}", server_of(each, desk), methods=[each.method])
-        for each in ENDPOINTS
+        # One route for all methods of a path, so that a refusal can tell which there are.
+        Route(f"/api/{path}", partial(_by_method, servers), methods=list(servers))
+        for path, servers in by_path.items()
     ]
     pages = [Route(f"/{path}", page) for path in ("", *PATHS)]
     return [*routes, *pages, Route("/static/{path:path}", static)]
+
+
+async def _by_method(servers: Mapping[str, Serve], request: Request) -> Response:
+    return await servers["GET" if request.method == "HEAD" else request.method](request)
 
 
 def _protected(send: Send) -> Send:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -25,6 +25,8 @@ logger = logging.getLogger("gotasks_dashboard")
 
 M = TypeVar("M", bound=Model)
 
+Serve: TypeAlias = Callable[[Request], Awaitable[Response]]
+
 ACCESS: Final = "gotasks_dashboard.access"
 """The key of a request's scope that holds what it may do."""
 JUDGE: Final = "gotasks_dashboard.judge"
@@ -34,7 +36,7 @@ NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _LARGEST_BODY: Final = 12 * 1024 * 1024
 
 
-def server_of(endpoint: Endpoint, desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+def server_of(endpoint: Endpoint, desk: Desk) -> Serve:
     """Make the function that serves an endpoint."""
 
     async def answered(request: Request) -> Response:
