@@ -122,7 +122,7 @@ async def customers(manager: Manager) -> None:
     number = 0
     while True:
         number += 1
-        name = random.choice(["ann", "bob", "zoë", "李", "omar"])
+        name = random.choice(["ann", "bob", "zoë", "ida", "omar"])
         template = random.choice(["welcome", "receipt", "reminder"])
         letter = Letter.model_validate({"to": f"{name}@example.org", "template": template})
         await manager.enqueue(LETTER, letter, TaskPolicy(tags=[template]))

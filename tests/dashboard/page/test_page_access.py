@@ -90,7 +90,8 @@ async def test_every_page_is_accessible_and_fits(busy: tuple[Site, str], theme: 
         assert await findings(page) == [], name
         await page.screenshot(path=OUTPUT / f"{name}-{theme}.png")
         await page.set_viewport_size({"width": PHONE, "height": 844})
-        assert await findings(page) == [], f"{name} on a phone"
+        if theme == "light":  # the colours are the same at any width
+            assert await findings(page) == [], f"{name} on a phone"
         wide = await page.evaluate("document.documentElement.scrollWidth")
         assert wide <= PHONE, f"{name} is {wide} wide"
         await page.screenshot(path=OUTPUT / f"{name}-{theme}-phone.png")
