@@ -17,7 +17,7 @@ from tests.lab import Lab
 
 pytestmark = pytest.mark.anyio
 
-HEAVIEST = 200_000
+HEAVIEST = 150_000
 
 
 def alone(app: Any) -> Any:
