@@ -63,7 +63,6 @@ declare namespace Api {
 		health: {
 			stream: { state: string; detail: string };
 			janitor: { leader: string | null; until: string | null; state: string };
-			is_fresh: boolean;
 		};
 	};
 

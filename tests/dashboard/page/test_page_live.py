@@ -100,7 +100,7 @@ async def test_a_queue_is_paused_and_goes_on(site: Site, shop: Lab) -> None:
     dialog = page.get_by_role("dialog", name="Pause q?")
     await dialog.get_by_role("button", name="1 h").click()
     await dialog.get_by_role("button", name="Pause", exact=True).click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("paused until")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("resumes in")
     await page.get_by_role("button", name="Resume").click()
     await expect(page.get_by_role("heading", level=1)).not_to_contain_text("paused")
 

@@ -196,7 +196,7 @@ export class Chart {
 		if (since === undefined) return null;
 		const until = since + times.length * step * 1000;
 		const { width, height } = this.inner();
-		const { ticks, isDaily } = timeTicks(since, until, Math.max(2, Math.floor(width / 64)));
+		const { ticks, isDaily } = timeTicks(since, until, Math.max(2, Math.floor(width / 54)));
 		const isLong = until - since > 86_400_000;
 		return ticks.map((at) => {
 			const x = MARGIN.left + ((at - since) / (until - since)) * width;

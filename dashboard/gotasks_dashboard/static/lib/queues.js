@@ -30,7 +30,7 @@ export function pauseMark(queue) {
 	const { pause } = queue;
 	if (!pause) return null;
 	return badge(
-		[icon("pause"), "paused", pause.until && [" until ", ago(pause.until)]],
+		[icon("pause"), "paused", pause.until && [", resumes ", ago(pause.until)]],
 		"warn",
 		pause.by ? `by ${pause.by}` : undefined,
 	);

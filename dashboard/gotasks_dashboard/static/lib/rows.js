@@ -1,7 +1,6 @@
 // The list of tasks, with its selection.
 
 import { h } from "./dom.js";
-import { now } from "./format.js";
 import { ago, badge, faint, link, name, statusMark, table, taskAddress } from "./ui.js";
 
 /** The last digits tell tasks apart. @param {string} id */
@@ -28,7 +27,7 @@ function when(row) {
 	if (row.status === "running") return ["since ", ago(row.started_at)];
 	if (row.finished_at) return ago(row.finished_at);
 	const at = row.due_at ?? row.run_at;
-	return [Date.parse(at) > now() ? "due " : "due since ", ago(at)];
+	return ["due ", ago(at)];
 }
 
 /**

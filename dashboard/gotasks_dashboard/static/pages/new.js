@@ -288,7 +288,7 @@ export class NewPage extends Page {
 		if (this.said) return notice("info", this.said);
 		if (!refusal) return null;
 		const existing = refusal instanceof Problem && refusal.existingId;
-		const isTold = refusal instanceof Problem && refusal.errors.length > 0;
+		const isTold = refusal instanceof Problem && refusal.code === "bad_payload" && refusal.errors.length > 0;
 		const text = isTold ? "The payload does not fit: see what is marked." : refusal.message;
 		return notice(
 			"error",

@@ -36,10 +36,8 @@ export class OverviewPage extends Page {
 	draw() {
 		const overview = this.app.overview;
 		if (!overview) return null;
-		const note = overview.health.is_fresh ? null : badge("late: the database is slow", "warn");
 		return [
 			pageHead("Overview", {
-				note,
 				actions: this.app.session.features.metrics && this.charts.ranges(),
 			}),
 			readOnlyHint(this.app),
@@ -147,7 +145,7 @@ function healthOf({ health, nodes }) {
 			health.janitor.state === "ok" ? "good" : "bad",
 			health.janitor.leader ? h("bdi", null, health.janitor.leader) : "nobody",
 			health.janitor.until
-				? ["leads until ", ago(health.janitor.until)]
+				? ["its term ends ", ago(health.janitor.until)]
 				: "lapsed leases and dead schedules wait for a manager",
 		],
 		[
