@@ -86,7 +86,7 @@ async def shrink(picture: Picture) -> dict[str, int]:
     """Shrink a picture; a file that is none will never be one."""
     await asyncio.sleep(random.lognormvariate(-1, 0.8))
     if random.random() < 0.06:
-        raise Reject(f"{picture.file} is no picture")
+        raise Reject("the file is no picture")
     return {str(width): width * 3 // 4 for width in picture.widths}
 
 
