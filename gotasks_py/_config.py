@@ -39,11 +39,15 @@ class EngineConfig:
     metrics: MetricsConfig | None
     middleware: tuple[Middleware, ...]
     result_limit: int
+    version: str | None = None
+    """Of the program that runs the manager; ``None``: gotasks_py's."""
     served: frozenset[str] | None = None
     """The names of the queues to work on; ``None``: all that are declared."""
 
     def __post_init__(self) -> None:
         check_name("manager name", self.name)
+        if self.version is not None:
+            check_name("version", self.version)
         if not isinstance(self.workers, ScalingConfig):
             check_count("workers", self.workers)
         if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake

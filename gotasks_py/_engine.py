@@ -19,7 +19,7 @@ from gotasks_py._janitor import Duty, Janitor, Loop
 from gotasks_py._listening import ManagerListener, listen, listen_while_idle
 from gotasks_py._meter import new_id
 from gotasks_py._orders import Orders
-from gotasks_py._presence import Presence
+from gotasks_py._presence import INSTALLED_VERSION, Presence
 from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
@@ -259,6 +259,7 @@ class Engine:
                 capacity=lambda: self._crew.capacity,
                 types={name: self._registry.types(name) for name in self._queues.declared},
                 clock=self._store.clock,
+                version=self._config.version or INSTALLED_VERSION,
             )
             interval = reporter.config.interval
             yield Duty(

@@ -35,6 +35,7 @@ class Presence:
     capacity: Callable[[], int]
     types: Mapping[str, Sequence[str]]
     clock: Clock
+    version: str
     started_at: datetime = field(init=False)
     gauger: Gauger | None = field(init=False)
 
@@ -74,7 +75,7 @@ class Presence:
             id=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=_VERSION,
+            version=self.version,
             queues=tuple(self.types),
             types=self.types,
             capacity=self.capacity(),
@@ -107,4 +108,4 @@ def _installed_version() -> str:
         return ""
 
 
-_VERSION: Final = _installed_version()
+INSTALLED_VERSION: Final = _installed_version()

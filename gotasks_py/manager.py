@@ -65,6 +65,8 @@ class Manager(Client):
         lease: How long a claimed task is this manager's without a renewal. At least 100 ms
             with the heartbeat, 1 s without.
         name: The first part of the id that the manager takes at each start.
+        version: Of the program, such as the hash of a commit: shown with the manager, and
+            where it was first seen. Default: gotasks_py's own.
         order: ``"weighted"`` shares claims between queues by their weights, ``"strict"``
             takes the first declared queue that has work.
         mode: ``PipelineMode(...)`` claims and records in batches, for many short tasks; by
@@ -98,6 +100,7 @@ class Manager(Client):
         workers: int | ScalingConfig = 8,
         lease: timedelta = timedelta(seconds=60),
         name: str = "manager",
+        version: str | None = None,
         order: QueueOrder = "weighted",
         mode: PipelineMode | None = None,
         heartbeat: bool = True,
@@ -118,6 +121,7 @@ class Manager(Client):
         check_limits(payload_limit, result_limit)
         self._config = EngineConfig(
             name=name,
+            version=version,
             workers=workers,
             lease=lease,
             poll=fallback_poll,

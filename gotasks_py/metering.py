@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from gotasks_py.metrics import HOUR, Metrics, MetricsDocument
-from gotasks_py.nodes import Candidacy, Leadership, Node
+from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,14 @@ class Metering(Protocol):
         """While the block lasts, have something called before the store closes.
 
         That is: when :meth:`Store.aclose` is called on the event loop of the block.
+        """
+        ...
+
+    async def versions(self, since: datetime) -> Sequence[FirstSight]:
+        """List the versions of managers that were first seen from a time on, in that order.
+
+        Raises:
+            StoreError: the database refused, or did not answer.
         """
         ...
 

@@ -83,6 +83,29 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSight:
+    """When the first manager of a version had started."""
+
+    version: str
+    at: datetime
+
+    @classmethod
+    def of(cls, node: Node) -> FirstSight:
+        """Tell what a manager would be the first sight of."""
+        return cls(version=node.version, at=node.started_at)
+
+    def to_document(self) -> dict[str, object]:
+        """Make what is stored, if nothing of the version is."""
+        identity = {"kind": "version", "version": self.version}
+        return {"_id": identity, **identity, "window_start": self.at}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, object]) -> FirstSight:
+        """Read what is stored; a field of the wrong kind reads as absent."""
+        return cls(version=text(document.get("version")), at=moment(document.get("window_start")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidacy:
     """A wish to lead a duty for some time; whoever leads has to say so again and again."""
 

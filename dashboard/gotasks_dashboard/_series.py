@@ -141,7 +141,10 @@ async def _series(desk: Desk, query: MetricsQuery) -> SeriesView:
         "points": points,
         "gauges": [each for step in past.steps for each in _gauges(step, query.queue)],
         "total": {**_counted(total), "end_to_end": latency_view(total.end_to_end)},
-        "deploys": [],
+        "deploys": [
+            {"at": moment(each.at) or "", "version": each.version}
+            for each in (await desk.metering.versions(since) if desk.metering else ())
+        ],
         "is_complete": past.is_complete,
     }
 

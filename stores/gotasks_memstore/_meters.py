@@ -12,7 +12,7 @@ from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock
 from gotasks_py.metering import Report
 from gotasks_py.metrics import HOUR, Metrics, kinds, period
-from gotasks_py.nodes import Leadership, Node
+from gotasks_py.nodes import FirstSight, Leadership, Node
 
 
 class Meters:
@@ -44,6 +44,10 @@ class Meters:
     async def nodes(self) -> Sequence[Node]:
         with self._lock:
             return self._metrics.nodes(self._clock.now())
+
+    async def versions(self, since: datetime) -> Sequence[FirstSight]:
+        with self._lock:
+            return self._metrics.versions(since)
 
     @contextmanager
     def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:

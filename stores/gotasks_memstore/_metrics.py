@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gotasks_py.copying import copied
 from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import Kind, Metrics, MetricsDocument, Summing
-from gotasks_py.nodes import Candidacy, Leadership, Node
+from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 _Key: TypeAlias = tuple[tuple[str, object], ...]
 
@@ -62,6 +62,11 @@ class MetricsDocuments:
         found = [Node.from_document(document) for document in self._of("node")]
         return sorted(found, key=lambda node: node.id)
 
+    def versions(self, since: datetime) -> list[FirstSight]:
+        """List the versions that were first seen from a time on."""
+        found = map(FirstSight.from_document, self._of("version"))
+        return sorted((each for each in found if each.at >= since), key=lambda each: each.at)
+
     def leader(self, duty: str, now: datetime) -> Leadership | None:
         """Tell who leads."""
         found = self._by_key.get(_key({"_id": {"kind": "leader", "duty": duty}}))
@@ -72,6 +77,9 @@ class MetricsDocuments:
     def _beat(self, beat: Beat, now: datetime) -> None:
         times = {"beat_at": now, "expires_at": now + beat.good_for}
         self._put({**beat.node.to_document(), **times})
+        sight: MetricsDocument = FirstSight.of(beat.node).to_document()
+        if beat.node.version and _key(sight) not in self._by_key:
+            self._put(sight)
 
     def _elect(self, candidacy: Candidacy, now: datetime) -> None:
         identity = {"kind": "leader", "duty": candidacy.duty}

@@ -12,7 +12,7 @@ from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock
 from gotasks_py.metering import Report
 from gotasks_py.metrics import HOUR, Metrics, period
-from gotasks_py.nodes import Leadership, Node
+from gotasks_py.nodes import FirstSight, Leadership, Node
 from gotasks_py.task import TaskId
 
 
@@ -60,6 +60,11 @@ class Meters:
         await self.open()
         with self._operation("list the managers") as here:
             return await _metrics.nodes(await _metrics.opened(here))
+
+    async def versions(self, since: datetime) -> Sequence[FirstSight]:
+        await self.open()
+        with self._operation("list the versions of managers") as here:
+            return await _metrics.versions(await _metrics.opened(here), since)
 
     @contextmanager
     def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:

@@ -17,7 +17,7 @@ from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._indexes import Index, ensure_indexes
 from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import Metrics, MetricsDocument, Summing, kinds
-from gotasks_py.nodes import Candidacy, Leadership, Node
+from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 INDEXES: Final = (
     # Windows of a period, of one queue or of all; and the few documents of another kind.
@@ -52,6 +52,8 @@ async def write(metrics: AsyncCollection[Document], report: Report) -> None:
     writes += [_first(document) for document in report.gauges]
     if report.beat is not None:
         writes.append(_beat(report.beat))
+        if report.beat.node.version:
+            writes.append(_first(FirstSight.of(report.beat.node).to_document()))
     if report.candidacy is not None:
         writes.append(_candidacy(report.candidacy))
     if writes:
@@ -78,6 +80,16 @@ async def nodes(metrics: AsyncCollection[Document]) -> list[Node]:
     """List the managers that are there. The TTL monitor may be late."""
     found = _found(metrics, OF_NODES)
     return sorted([Node.from_document(each) async for each in found], key=lambda node: node.id)
+
+
+async def versions(metrics: AsyncCollection[Document], since: datetime) -> list[FirstSight]:
+    """List the versions that were first seen from a time on."""
+    found = metrics.find(
+        {"kind": "version", "window_start": {"$gte": since}},
+        sort=[("window_start", 1)],
+        hint="series",
+    )
+    return [FirstSight.from_document(each) async for each in found]
 
 
 async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | None:

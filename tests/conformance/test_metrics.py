@@ -311,3 +311,26 @@ async def test_an_empty_report_writes_nothing(lab: Lab) -> None:
 async def test_a_wrong_question_is_refused(lab: Lab, query: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         await metering(lab).metrics(**query)
+
+
+async def test_a_version_is_first_seen_when_its_first_manager_has_started(lab: Lab) -> None:
+    store = lab.store
+    assert isinstance(store, Metering)
+    now = store.clock.now()
+
+    async def beat(node_id: str, version: str, started_at: datetime) -> None:
+        node = Node(id=node_id, host="h", pid=1, version=version, started_at=started_at)
+        await store.report(Report(beat=Beat(node=node, good_for=MINUTE)))
+
+    await beat("m.1", "1.0", now - 3 * MINUTE)
+    await beat("m.2", "1.1", now - 2 * MINUTE)
+    await beat("m.3", "1.0", now - MINUTE)
+    await beat("m.1", "1.0", now - 3 * MINUTE)
+    await beat("m.4", "", now)
+
+    seen = await store.versions(now - HOUR)
+    assert [(each.version, each.at) for each in seen] == [
+        ("1.0", now - 3 * MINUTE),
+        ("1.1", now - 2 * MINUTE),
+    ]
+    assert [each.version for each in await store.versions(now - 2 * MINUTE)] == ["1.1"]

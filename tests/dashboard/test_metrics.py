@@ -244,5 +244,7 @@ async def test_managers_tell_how_they_are(lab: Lab, browse: Browse) -> None:
     assert (found["order"], found["query"]) == (None, "worker:m.1")
     overview = await read(client, "/api/overview")
     assert overview["nodes"]["versions"] == ["1.2"]
+    (deploy,) = (await complete(client, "/api/metrics"))["deploys"]
+    assert (deploy["version"], deploy["at"]) == ("1.2", found["started_at"])
     assert (overview["queues"][0]["capacity"], overview["queues"][0]["nodes"]) == (8, 1)
     assert overview["totals"]["capacity"] == 8

@@ -288,6 +288,17 @@ async def test_without_metrics_nothing_is_written(store: FaultyStore) -> None:
     assert (await read(store)).windows == []
 
 
+async def test_a_manager_tells_the_version_of_its_program(store: FaultyStore) -> None:
+    with pytest.raises(ConfigurationError, match="version"):
+        working(store, version="")
+    began = store.clock.now()
+    async with working(store, version="2026.1"):
+        await anyio.sleep(1)
+        (node,) = await store.nodes()
+    assert node.version == "2026.1"
+    assert [each.version for each in await store.versions(began)] == ["2026.1"]
+
+
 async def test_a_running_manager_is_listed_and_gone_when_it_stops(store: FaultyStore) -> None:
     manager = working(store, workers=3)
     await manager.start()
