@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
 from gotasks_py import QueuePolicy
-from tests.dashboard.page.conftest import Site, a_dead_one
+from tests.dashboard.page.conftest import ROOT, Site, a_dead_one
 from tests.lab import Lab
 
 pytestmark = pytest.mark.anyio
 
+PARSING = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+    r"|\beval\(|new Function|https?://(?!www\.w3\.org)"
+)
 SCRIPT = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
 NAMES = (
     SCRIPT[:150],
@@ -81,6 +87,13 @@ async def test_hostile_payloads_are_shown_exactly(site: Site, shop: Lab) -> None
     await fold.click()
     assert "$int" in (await tree.text_content() or "")
     assert await page.evaluate("({}).x") is None
+
+
+async def test_no_script_of_the_page_parses_markup_or_code() -> None:
+    scripts = list((ROOT / "dashboard" / "gotasks_dashboard" / "static").rglob("*.js"))
+    assert len(scripts) > 20
+    for each in scripts:
+        assert not PARSING.search(each.read_text()), each
 
 
 async def test_a_hostile_address_is_only_text(site: Site) -> None:
