@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -51,6 +52,7 @@ class Dashboard:
             await self._app(scope, receive, send)
             return
         protected = _protected(send)
+        scope = _placed(scope)
         request = Request(scope, receive)
         try:
             scope[JUDGE] = judge = partial(access_of, request, self._authorize, self._identify)
@@ -125,6 +127,17 @@ def dashboard(  # noqa: PLR0913  - each setting has a default
         store=manager.store, manager=manager, types=known, settings=settings, overview=overview_of
     )
     return Dashboard(desk, authorize or local_only(*READ_ONLY), identify)
+
+
+def _placed(scope: Scope) -> Scope:
+    """Name the prefix that a host has taken off the path without saying so, as Litestar 2 does."""
+    whole = unquote(scope.get("raw_path", b"").decode("latin-1"))
+    rest = scope["path"].rstrip("/")
+    prefix = whole.rstrip("/").removesuffix(rest)
+    if scope.get("root_path") or not prefix or prefix + rest != whole.rstrip("/"):
+        return scope
+    slash = "/" if whole.endswith("/") else ""
+    return {**scope, "root_path": prefix, "path": rest + slash}
 
 
 def _routes(desk: Desk) -> Sequence[Route]:

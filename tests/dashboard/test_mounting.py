@@ -6,8 +6,12 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import django
 import pytest
+from django.conf import settings
+from django.core.asgi import get_asgi_application
 from fastapi import FastAPI
+from litestar import Litestar, asgi
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -32,6 +36,27 @@ def in_fastapi(app: Dashboard) -> Any:
     host = FastAPI()
     host.mount("/ops/tasks", app)
     return host
+
+
+def in_litestar(app: Dashboard) -> Any:
+    @asgi("/ops/tasks", is_mount=True, copy_scope=True)
+    async def mounted(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+
+    return Litestar([mounted], logging_config=None)
+
+
+def beside_django(app: Dashboard) -> Any:
+    # A host application's own protection against forged requests sees none of the dashboard's.
+    if not settings.configured:
+        settings.configure(
+            ALLOWED_HOSTS=["*"],
+            ROOT_URLCONF=(),
+            MIDDLEWARE=["django.middleware.csrf.CsrfViewMiddleware"],
+        )
+        django.setup()
+    django_app: Any = get_asgi_application()  # its stubs' Scope is another than Starlette's
+    return Starlette(routes=[Mount("/ops/tasks", app), Mount("/", django_app)])
 
 
 def behind_a_proxy(app: Dashboard) -> Any:
@@ -64,6 +89,8 @@ HOSTS = [
     (alone, "", "/"),
     (in_starlette, "/ops/tasks", "/ops/tasks/"),
     (in_fastapi, "/ops/tasks", "/ops/tasks/"),
+    (in_litestar, "/ops/tasks", "/ops/tasks/"),
+    (beside_django, "/ops/tasks", "/ops/tasks/"),
     (behind_a_proxy, "/ops/tasks", "/proxy/ops/tasks/"),
     (with_a_strange_prefix, "/a%20%22b%22%20%3Ci%3E", "/a%20%22b%22%20%3Ci%3E/"),
     (stripped, "/ops/tasks", "/ops/tasks/"),
@@ -89,7 +116,10 @@ async def test_page_files_and_api_lie_below_the_prefix(
     assert document["servers"] == [{"url": base.rstrip("/") or "/"}]
 
 
-@pytest.mark.parametrize(("host", "prefix", "base"), HOSTS[1:])
+@pytest.mark.parametrize(
+    ("host", "prefix", "base"),
+    [each for each in HOSTS if each[0] not in {alone, beside_django}],  # Django gets the rest
+)
 async def test_without_its_slash_the_prefix_leads_to_the_page(
     mem_lab: Lab, browse: Browse, host: Any, prefix: str, base: str
 ) -> None:
