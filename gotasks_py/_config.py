@@ -11,6 +11,7 @@ from gotasks_py._scheduling import QueueOrder
 from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.checks import (
     LONGEST,
+    MAX_WORKERS,
     check_count,
     check_duration,
     check_lease,
@@ -49,7 +50,7 @@ class EngineConfig:
         if self.version is not None:
             check_name("version", self.version)
         if not isinstance(self.workers, ScalingConfig):
-            check_count("workers", self.workers)
+            check_count("workers", self.workers, maximum=MAX_WORKERS)
         if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
             msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
             raise ConfigurationError(msg)

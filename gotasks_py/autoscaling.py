@@ -14,7 +14,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from gotasks_py.checks import LONGEST, check_count, check_duration
+from gotasks_py.checks import LONGEST, MAX_WORKERS, check_count, check_duration
 from gotasks_py.errors import ConfigurationError
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -24,13 +24,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class ScalingConfig:
     """Between which bounds to scale, and how eagerly.
 
-    ``least`` and ``most``: how many there may be. ``target_wait``: for how long a task that
-    is due may wait; default 5 s. ``pause_up``: how long to wait after a change before there
-    are more; default 5 s. ``pause_down``: before there are fewer; default 60 s.
+    ``least`` and ``most``: how many there may be, at most 10 000. ``target_wait``: for how
+    long a task that is due may wait; default 5 s. ``pause_up``: how long to wait after a
+    change before there are more; default 5 s. ``pause_down``: before there are fewer;
+    default 60 s.
 
     Raises:
-        ConfigurationError: a bound below one, a time out of its bounds, or ``least`` above
-            ``most``.
+        ConfigurationError: a bound below one or above 10 000, a time out of its bounds, or
+            ``least`` above ``most``.
     """
 
     least: int = 1
@@ -40,8 +41,8 @@ class ScalingConfig:
     pause_down: timedelta = timedelta(seconds=60)
 
     def __post_init__(self) -> None:
-        check_count("least", self.least)
-        check_count("most", self.most)
+        check_count("least", self.least, maximum=MAX_WORKERS)
+        check_count("most", self.most, maximum=MAX_WORKERS)
         if self.least > self.most:
             msg = f"least must not be above most: {self.least} > {self.most}"
             raise ConfigurationError(msg)

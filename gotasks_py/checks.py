@@ -11,6 +11,9 @@ from gotasks_py.errors import ConfigurationError
 MAX_NAME: Final = 200
 SHORTEST_LEASE: Final = timedelta(milliseconds=100)
 LONGEST: Final = timedelta(days=365)
+MAX_WORKERS: Final = 10_000
+"""Of a manager, or of a queue's own pool: each of them is a loop from the start."""
+MAX_WEIGHT: Final = 1_000_000
 
 
 def check_name(what: str, name: object) -> None:
@@ -86,14 +89,17 @@ def check_lease(what: str, value: object, *, minimum: timedelta = SHORTEST_LEASE
     check_duration(what, value, minimum=minimum, maximum=LONGEST)
 
 
-def check_count(what: str, value: object) -> None:
-    """Refuse what is not a whole number from 1 up.
+def check_count(what: str, value: object, *, maximum: int | None = None) -> None:
+    """Refuse what is not a whole number from 1 up, and up to ``maximum``.
 
     Raises:
         ConfigurationError: otherwise.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         msg = f"{what} must be a whole number from 1 up, not {value!r}"
+        raise ConfigurationError(msg)
+    if maximum is not None and value > maximum:
+        msg = f"{what} must be at most {maximum}, not {value}"
         raise ConfigurationError(msg)
 
 

@@ -5,7 +5,6 @@ Rules of this file: plain data, how it is stored and how it is read; reading nev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from gotasks_py import backoff as backoffs
 from gotasks_py._fields import text
 from gotasks_py.backoff import Backoff
+from gotasks_py.checks import MAX_WEIGHT, MAX_WORKERS
 from gotasks_py.lanes import MAX_LANES
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.task import TaskId
@@ -106,8 +106,8 @@ class QueueChanges:
             max_attempts=policy.max_attempts,
             timeout=policy.timeout,
             backoff=policy.backoff,
-            weight=_count(changes.get("weight")),
-            workers=_count(changes.get("workers")),
+            weight=_count(changes.get("weight"), MAX_WEIGHT),
+            workers=_count(changes.get("workers"), MAX_WORKERS),
             lanes=_count(changes.get("lanes"), MAX_LANES),
         )
 
@@ -160,7 +160,7 @@ def policy_of(name: str, recorded: Mapping[str, object]) -> QueuePolicy:
     return QueueChanges.from_document(recorded).of(QueuePolicy.from_document(name, recorded))
 
 
-def _count(value: object, most: float = math.inf) -> int | None:
+def _count(value: object, most: int) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 < value <= most else None

@@ -59,8 +59,8 @@ class Manager(Client):
     Args:
         store: Where tasks are kept.
         queues: The queues that this manager works with; every one must be declared.
-        workers: How many tasks run at once over all queues that have no pool of their own; or
-            between which bounds to follow what waits in them, as a
+        workers: How many tasks run at once over all queues that have no pool of their own, at
+            most 10 000; or between which bounds to follow what waits in them, as a
             :class:`~gotasks_py.autoscaling.ScalingConfig`.
         lease: How long a claimed task is this manager's without a renewal. At least 100 ms
             with the heartbeat, 1 s without.

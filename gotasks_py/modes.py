@@ -52,10 +52,7 @@ class PipelineMode:
     def __post_init__(self) -> None:
         for name in ("batch", "flush_size"):
             size: int = getattr(self, name)
-            check_count(name, size)
-            if size > _LARGEST_BATCH:
-                msg = f"{name} must be at most {_LARGEST_BATCH}, not {size}"
-                raise ConfigurationError(msg)
+            check_count(name, size, maximum=_LARGEST_BATCH)
         check_count("buffer", self.buffer)
         shortest = timedelta(milliseconds=1)
         for name in ("lookahead", "flush_interval"):

@@ -14,7 +14,15 @@ from typing import Final
 
 from gotasks_py import backoff as backoffs
 from gotasks_py.backoff import Backoff, Exponential
-from gotasks_py.checks import LONGEST, check_count, check_duration, check_moment, check_name
+from gotasks_py.checks import (
+    LONGEST,
+    MAX_WEIGHT,
+    MAX_WORKERS,
+    check_count,
+    check_duration,
+    check_moment,
+    check_name,
+)
 from gotasks_py.clock import truncated
 from gotasks_py.errors import ConfigurationError, QueueConflictError
 from gotasks_py.lanes import MAX_LANES, Lanes
@@ -36,13 +44,14 @@ class QueuePolicy:
     ``max_attempts``, ``timeout``, ``backoff`` and ``lanes`` (into how many parts, 1 to 64,
     the queue is divided for many claimers; the order of claims holds within one; default 1)
     are recorded in the store with the first declaration; every later one must agree.
-    ``weight`` (this queue's share of claims among the queues that share a pool) and
-    ``workers`` (a pool of its own of that size) concern this manager alone.
+    ``weight`` (this queue's share of claims among the queues that share a pool, at most
+    1 000 000) and ``workers`` (a pool of its own of that size, at most 10 000) concern this
+    manager alone.
 
     Raises:
         ConfigurationError: a name that is not 1-200 printable characters or starts with
             ``$``, a negative time, fewer than one attempt, a custom backoff callable, fewer
-            than one lane or more than 64.
+            than one lane or more than 64, a weight or workers out of their bounds.
     """
 
     name: str
@@ -62,9 +71,9 @@ class QueuePolicy:
         if self.backoff is not None:
             backoffs.to_document(self.backoff)
         _check_lanes(self.lanes)
-        check_count("weight", self.weight)
+        check_count("weight", self.weight, maximum=MAX_WEIGHT)
         if self.workers is not None:
-            check_count("workers", self.workers)
+            check_count("workers", self.workers, maximum=MAX_WORKERS)
 
     def refuse_conflict(self, recorded: Mapping[str, object]) -> None:
         """Compare this declaration with what a store has recorded.
@@ -261,12 +270,8 @@ def _check_lanes(value: int) -> None:
 
 
 def _check_attempts(value: int | None) -> None:
-    if value is None:
-        return
-    check_count("max_attempts", value)
-    if value > MAX_ATTEMPTS:
-        msg = f"max_attempts must be at most {MAX_ATTEMPTS}, not {value}"
-        raise ConfigurationError(msg)
+    if value is not None:
+        check_count("max_attempts", value, maximum=MAX_ATTEMPTS)
 
 
 def _check_timeout(value: timedelta | None) -> None:

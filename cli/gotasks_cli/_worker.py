@@ -29,12 +29,12 @@ from gotasks_cli._session import Target, opened, run
 from gotasks_cli._supervising import supervise
 from gotasks_py import Manager
 from gotasks_py.autoscaling import ScalingConfig
+from gotasks_py.checks import MAX_WORKERS
 
 logger = logging.getLogger("gotasks_cli.worker")
 
 _LINE: Final = "%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s"
 _MOST_PROCESSES: Final = 256
-_MOST_WORKERS: Final = 10_000
 
 
 class LogLevel(StrEnum):
@@ -140,7 +140,7 @@ def worker(
     """
     logging.basicConfig(level=log_level.upper(), format=_LINE)
     if workers is not None:
-        _bounds("--workers", workers, _MOST_WORKERS)
+        _bounds("--workers", workers, MAX_WORKERS)
     work = Work(
         app=app,
         queues=_names(queues),
@@ -197,7 +197,7 @@ def _names(given: Sequence[str] | None) -> Sequence[str] | None:
 def _workers(work: Work) -> int | ScalingConfig | None:
     if work.workers is None:
         return None
-    least, most = _bounds("--workers", work.workers, _MOST_WORKERS)
+    least, most = _bounds("--workers", work.workers, MAX_WORKERS)
     if ".." not in work.workers:
         return most
     return ScalingConfig(least=least, most=most, target_wait=work.target_wait)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gotasks_py import Exponential, Fixed, Linear, QueuePolicy, Task, TaskPolicy
+from gotasks_memstore import MemStore
+from gotasks_py import (
+    ConfigurationError,
+    Exponential,
+    Fixed,
+    Linear,
+    Manager,
+    QueueChanges,
+    QueuePolicy,
+    Task,
+    TaskPolicy,
+)
+from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.backoff import to_document
-from gotasks_py.checks import check_name
+from gotasks_py.checks import MAX_WEIGHT, MAX_WORKERS, check_name
 from gotasks_py.policy import Defaults, TypePolicy, attempt_policy, resolve
 from gotasks_py.task import Status
 
@@ -134,6 +146,34 @@ def test_only_what_concerns_all_managers_is_registered() -> None:
         "backoff": None,
         "lanes": 1,
     }
+
+
+@pytest.mark.parametrize(("name", "most"), [("workers", MAX_WORKERS), ("weight", MAX_WEIGHT)])
+def test_a_queue_cannot_be_given_more_than_a_manager_can_bear(name: str, most: int) -> None:
+    """Each worker is a loop from the start: three billion of them end a machine."""
+    given: dict[str, Any] = {name: most}
+    assert QueueChanges(**given).given == given
+    declared = QueuePolicy("q", **given)
+    for absurd in (most + 1, 3_000_000_000, 10**20):
+        given = {name: absurd}
+        with pytest.raises(ConfigurationError, match=f"{name} must be at most {most}, not"):
+            QueuePolicy("q", **given)
+        with pytest.raises(ConfigurationError, match=f"{name} must be at most {most}, not"):
+            QueueChanges(**given)
+        recorded = {"changes": given | {"max_attempts": 2}}
+        held = QueueChanges.from_document(recorded).of(declared)
+        assert (getattr(held, name), held.max_attempts) == (most, 2)
+
+
+@pytest.mark.parametrize("workers", [MAX_WORKERS + 1, 3_000_000_000])
+def test_a_manager_cannot_be_given_more_workers_than_it_can_bear(workers: int) -> None:
+    with pytest.raises(ConfigurationError, match="workers must be at most 10000, not"):
+        Manager(MemStore(), workers=workers)
+    with pytest.raises(ConfigurationError, match="most must be at most 10000, not"):
+        ScalingConfig(most=workers)
+    manager = Manager(MemStore())
+    with pytest.raises(ConfigurationError, match="workers must be at most 10000, not"):
+        manager.override(workers=workers)
 
 
 @given(st.text(max_size=250))
