@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Body, Call, Endpoint, Nothing
-from gotasks_dashboard._jobs import STATUSES, Job, JobView, entry_view, job_view
+from gotasks_dashboard._jobs import Action, Job, JobView, acted_on, entry_view, job_view
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._reading import searched
@@ -32,7 +32,7 @@ _ANY: Final = tuple(_PERMISSIONS.values())
 class JobBody(Body):
     """What to do to many tasks: those named, or all that fit a search."""
 
-    action: Literal["requeue", "cancel", "delete"]
+    action: Action
     ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)] | None = None
     query: str | None = None
     everything: bool = Field(
@@ -68,25 +68,24 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
         fresh_lifetime=body.fresh_lifetime,
     )
     await desk.jobs.begin(job)
-    return job_view(job)
+    return job_view(job, call.access)
 
 
 async def jobs(desk: Desk, call: Call[Nothing, Nothing]) -> JobsView:
     """List the jobs of this process."""
-    del call
-    return {"jobs": [job_view(each) for each in desk.jobs.listed()]}
+    return {"jobs": [job_view(each, call.access) for each in desk.jobs.listed()]}
 
 
 async def job(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
     """Tell how far a job has come, whichever process does it."""
     found = desk.jobs.find(call.path["id"])
     if found is not None:
-        return job_view(found)
+        return job_view(found, call.access)
     if isinstance(desk.store, Auditing):
         async with desk.bounded():
             entry = await desk.store.audited(call.path["id"])
         if entry is not None and entry.action in _PERMISSIONS:
-            return entry_view(entry)
+            return entry_view(entry, call.access)
     raise _unknown(call)
 
 
@@ -97,7 +96,7 @@ async def stop(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
         raise _unknown(call)
     call.access.demand(_PERMISSIONS[found.entry.action])
     await desk.jobs.stop(found)
-    return job_view(found)
+    return job_view(found, call.access)
 
 
 def _meant(desk: Desk, call: Call[Nothing, JobBody]) -> tuple[TaskFilter | None, Sequence[TaskId]]:
@@ -110,10 +109,7 @@ def _meant(desk: Desk, call: Call[Nothing, JobBody]) -> tuple[TaskFilter | None,
     if wanted == TaskFilter() and not body.everything:
         detail = "an empty query means all tasks; say so with everything: true"
         raise Problem(400, "bad_request", detail)
-    allowed = STATUSES[body.action]
-    if body.action == "delete" and wanted.status is None:
-        allowed = frozenset(each for each in allowed if each.is_final)
-    return replace(wanted, status=sorted(wanted.statuses & allowed)), ()
+    return acted_on(wanted, body.action), ()
 
 
 def _unknown(call: Call[Nothing, Nothing]) -> Problem:

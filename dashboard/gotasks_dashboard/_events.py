@@ -15,6 +15,7 @@ from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._jobs import JobView, job_view
 from gotasks_dashboard._live import Changes, Overview
+from gotasks_dashboard._permissions import Access
 from gotasks_dashboard._problems import Problem, problem_of
 from gotasks_dashboard._values import dumped, moment
 from gotasks_py import GotasksError
@@ -69,35 +70,31 @@ async def events(desk: Desk, call: Call[Nothing, Nothing]) -> Response:
 async def _stream(desk: Desk, call: Call[Nothing, Nothing]) -> AsyncGenerator[bytes]:
     began = judged = anyio.current_time()
     version = desk.live.version
+    access = call.access
     yield _RETRY
-    yield await _first(desk)
+    yield await _first(desk, access)
     while anyio.current_time() < began + _LONGEST_SECONDS:
         if anyio.current_time() > judged + _JUDGED_SECONDS:
-            if not await _may_still_look(call):
+            try:
+                access = await call.judge()
+            except (Problem, HTTPException):
                 return
             judged = anyio.current_time()
         changes = None
         with anyio.move_on_after(_ALIVE_SECONDS):
             version, changes = await desk.live.after(version)
-        yield _ALIVE if changes is None else _written(desk, changes)
+        yield _ALIVE if changes is None else _written(desk, changes, access)
 
 
-async def _first(desk: Desk) -> bytes:
+async def _first(desk: Desk, access: Access) -> bytes:
     try:
-        return _written(desk, Changes(everything=True, overview=await desk.live.overview()))
+        overview = await desk.live.overview()
+        return _written(desk, Changes(everything=True, overview=overview), access)
     except GotasksError as error:
         return _event("problem", problem_of(error).body)
 
 
-async def _may_still_look(call: Call[Nothing, Nothing]) -> bool:
-    try:
-        await call.judge()
-    except (Problem, HTTPException):
-        return False
-    return True
-
-
-def _written(desk: Desk, changes: Changes) -> bytes:
+def _written(desk: Desk, changes: Changes, access: Access) -> bytes:
     told = b"" if changes.problem is None else _event("problem", problem_of(changes.problem).body)
     if changes.overview is None and changes.problem is not None:
         return told
@@ -110,7 +107,7 @@ def _written(desk: Desk, changes: Changes) -> bytes:
             "nodes": changes.nodes or changes.everything,
         },
         "overview": changes.overview,
-        "jobs": [job_view(each) for each in changes.jobs.values()],
+        "jobs": [job_view(each, access) for each in changes.jobs.values()],
     }
     return told + _event("update", update)
 

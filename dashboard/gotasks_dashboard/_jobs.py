@@ -6,11 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from typing_extensions import TypedDict
 
+from gotasks_dashboard._permissions import Access, Permission
 from gotasks_dashboard._trail import Trail
 from gotasks_dashboard._values import moment
 from gotasks_dashboard._views import CountView, count_view
@@ -34,12 +35,19 @@ _MOST_NAMED: Final = 50
 _TOLD_SECONDS: Final = 2.0
 """How often the audit is told how far a job has come."""
 
-STATUSES: Final[Mapping[str, frozenset[Status]]] = {
+Action: TypeAlias = Literal["requeue", "cancel", "delete"]
+
+_STATUSES: Final[Mapping[str, frozenset[Status]]] = {
     "requeue": frozenset({Status.DEAD}),
     "cancel": frozenset({Status.PENDING, Status.RUNNING}),
     "delete": frozenset(Status),
 }
 """What each action is possible with."""
+
+
+def acted_on(wanted: TaskFilter, action: Action) -> TaskFilter:
+    """Narrow a search to what an action is possible with."""
+    return replace(wanted, status=sorted(wanted.statuses & _STATUSES[action]))
 
 
 class RefusedView(TypedDict):
@@ -221,11 +229,11 @@ class Jobs:
         self._moved(job)
 
 
-def job_view(job: Job) -> JobView:
-    """Show a job of this process."""
+def job_view(job: Job, access: Access) -> JobView:
+    """Show a job of this process, as much of it as somebody may see."""
     refused = list(job.report.reasons.items())[:_MOST_NAMED]
     return {
-        **entry_view(job.entry),
+        **entry_view(job.entry, access),
         "total": None if job.total is None else count_view(job.total),
         "changed": job.report.changed,
         "refused": [{"id": str(task_id), "message": why} for task_id, why in refused],
@@ -233,13 +241,19 @@ def job_view(job: Job) -> JobView:
     }
 
 
-def entry_view(entry: AuditEntry) -> JobView:
-    """Show a job as the audit knows it, such as one of another process."""
+def entry_view(entry: AuditEntry, access: Access) -> JobView:
+    """Show a job as the audit knows it, such as one of another process.
+
+    Whose it is, and what was searched for, is told to its own user and to those who may see the
+    audit.
+    """
     query, ids = entry.details.get("query"), entry.target.get("tasks")
+    is_own = entry.user is not None and entry.user == access.user
+    is_told = is_own or Permission.VIEW_AUDIT in access.permissions
     return {
         "id": entry.id,
         "action": entry.action,
-        "query": query if isinstance(query, str) else None,
+        "query": query if is_told and isinstance(query, str) else None,
         "ids": ids if isinstance(ids, int) else None,
         "state": entry.outcome.value,
         "total": None,
@@ -247,7 +261,7 @@ def entry_view(entry: AuditEntry) -> JobView:
         "refused": [],
         "refused_count": entry.refused or 0,
         "error": entry.error,
-        "user": entry.user,
+        "user": entry.user if is_told else None,
         "started_at": _time(entry.at),
         "finished_at": moment(entry.finished_at),
     }

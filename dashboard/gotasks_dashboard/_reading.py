@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import DEFAULT_LISTED, Call, Endpoint, Model, Nothing, listed
+from gotasks_dashboard._jobs import Action, acted_on
 from gotasks_dashboard._overview import OverviewView, overview_of
 from gotasks_dashboard._permissions import Access, Permission
 from gotasks_dashboard._problems import Problem
@@ -39,6 +40,12 @@ class Search(Model):
     """Which tasks."""
 
     q: str = Field(default="", description="A search, such as `queue:emails status:dead`.")
+
+
+class CountQuery(Search):
+    """Which tasks; with an action, those of them that it would be done to."""
+
+    action: Action | None = None
 
 
 class Page(Search):
@@ -79,14 +86,17 @@ async def tasks(desk: Desk, call: Call[Page, Nothing]) -> TasksView:
     return await desk.shared(("tasks", query.q, query.sort, limit, query.cursor), ask)
 
 
-async def count(desk: Desk, call: Call[Search, Nothing]) -> CountView:
+async def count(desk: Desk, call: Call[CountQuery, Nothing]) -> CountView:
     """Count tasks, up to a bound."""
-    wanted = searched(desk, call.access, call.query.q)
+    query = call.query
+    wanted = searched(desk, call.access, query.q)
+    if query.action is not None:
+        wanted = acted_on(wanted, query.action)
 
     async def ask() -> CountView:
         return count_view(await desk.inspected.count_tasks(wanted))
 
-    return await desk.shared(("count", call.query.q), ask)
+    return await desk.shared(("count", query.q, query.action), ask)
 
 
 async def task(desk: Desk, call: Call[Nothing, Nothing]) -> TaskView:
@@ -151,7 +161,7 @@ ENDPOINTS: Final = (
         path="tasks/count",
         summary="Count tasks",
         handle=count,
-        query=Search,
+        query=CountQuery,
         answer=CountView,
     ),
     Endpoint(

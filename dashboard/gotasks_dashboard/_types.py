@@ -10,14 +10,13 @@ from typing_extensions import TypedDict
 
 from gotasks_dashboard._dead import GroupView, group_view
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
+from gotasks_dashboard._endpoints import MOST_LISTED, Call, Endpoint, Nothing
 from gotasks_dashboard._enqueueing import schema_of
 from gotasks_dashboard._history import Past, Place
 from gotasks_dashboard._query import written
 from gotasks_dashboard._series import LatencyView, RangeQuery, latency_view, past_of, period_of
 from gotasks_dashboard._values import moment
-from gotasks_dashboard._views import count_view
-from gotasks_py import Activity, LatencySketch, Node, TaskFilter
+from gotasks_py import Activity, DeadGroup, LatencySketch, Node, Status, TaskFilter
 
 _MOST_GROUPS: Final = 50
 _TYPES_SECONDS: Final = 5.0
@@ -174,21 +173,47 @@ def _histogram(run: LatencySketch) -> Sequence[BarView]:
 
 
 async def _failures(desk: Desk, place: Place) -> Sequence[GroupView]:
-    """Group the dead letters of a type; a group may hold those of other types as well."""
+    """Group the dead letters of a type by cause: those of its queue, and its latest ones."""
     queue, name = place
-    found: list[GroupView] = []
-    page = await desk.inspected.dead_groups(queue, limit=_MOST_GROUPS)
-    for group in page.groups:
-        if group.latest.type != name:
-            continue
-        wanted = TaskFilter(queue=queue, type=name, fingerprint=group.fingerprint)
-        view = group_view(desk, group)
-        view["count"] = count_view(await desk.inspected.count_tasks(wanted))
-        view["query"] = written(
-            queue=queue, type=name, status="dead", fingerprint=group.fingerprint
-        )
-        found.append(view)
-    return found
+    groups = await desk.inspected.dead_groups(queue, limit=_MOST_GROUPS)
+    letters = await desk.inspected.find_tasks(
+        TaskFilter(queue=queue, type=name, status=[Status.DEAD]),
+        limit=MOST_LISTED,
+        newest_first=True,
+    )
+    # Groups are of all types, so that each has to be looked into for letters of this one.
+    causes = dict.fromkeys(
+        [
+            *(each.error_fingerprint for each in letters.tasks),
+            *(g.fingerprint for g in groups.groups),
+        ]
+    )
+    found = [await _failure(desk, place, cause) for cause in causes if cause is not None]
+    return sorted(
+        (each for each in found if each is not None),
+        key=lambda each: each["count"]["value"],
+        reverse=True,
+    )[:_MOST_GROUPS]
+
+
+async def _failure(desk: Desk, place: Place, cause: str) -> GroupView | None:
+    queue, name = place
+    wanted = TaskFilter(queue=queue, type=name, fingerprint=cause)
+    latest = (await desk.inspected.find_tasks(wanted, limit=1, newest_first=True)).tasks
+    if not latest:
+        return None
+    count = await desk.inspected.count_tasks(wanted)
+    error = latest[0].errors[-1] if latest[0].errors else None
+    group = DeadGroup(
+        queue=queue,
+        fingerprint=cause,
+        kind=error.kind if error else "",
+        message=error.message if error else "",
+        count=count,
+        latest=latest[0],
+    )
+    query = written(queue=queue, type=name, status="dead", fingerprint=cause)
+    return {**group_view(desk, group), "query": query}
 
 
 ENDPOINTS: Final = (

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from gotasks_dashboard import Permission, dashboard
-from gotasks_py import Manager, Node, QueuePolicy, Status, TaskType
+from gotasks_py import Manager, Node, QueuePolicy, TaskType
 from gotasks_py.errors import StoreUnavailableError
 from gotasks_py.metering import Beat, Metering, Report
 from tests.dashboard.conftest import Browse, everything, open_to_all, read
@@ -286,20 +286,54 @@ async def test_all_that_fit_a_search_are_acted_on_in_the_background(
     assert log[-1]["details"] == {"query": "queue:q tag:x"}
 
 
-async def test_deleting_spares_what_is_not_final_unless_it_is_named(
-    lab: Lab, browse: Browse
+@pytest.mark.parametrize(
+    ("action", "query", "acted"),
+    [
+        ("delete", "queue:q", 3),
+        ("delete", "queue:q status:done,dead,cancelled", 1),
+        ("requeue", "queue:q", 1),
+        ("requeue", "status:pending", 0),
+        ("cancel", "queue:q", 2),
+        ("cancel", "status:dead", 0),
+    ],
+)
+async def test_what_an_action_would_do_is_counted_and_then_done(
+    lab: Lab, browse: Browse, action: str, query: str, acted: int
 ) -> None:
     await lab.store.register_queue(QueuePolicy("q"))
-    kept = await lab.enqueue()
+    await lab.enqueue()
+    await lab.enqueue()
     await dead(lab)
     client = browse(open_to_all(lab.store))
-    job = await send(client, "jobs", 202, action="delete", query="queue:q")
-    assert job["total"]["value"] == 1
-    assert (await finished(client, job))["changed"] == 1
-    assert (await lab.get(kept)).status is Status.PENDING
-    job = await send(client, "jobs", 202, action="delete", query="queue:q status:pending")
-    assert (await finished(client, job))["changed"] == 1
-    assert await lab.store.get(kept) is None
+    count = await read(client, "/api/tasks/count", q=query, action=action)
+    job = await send(client, "jobs", 202, action=action, query=query)
+    assert count == job["total"] == {"value": acted, "is_exact": True}
+    assert (await finished(client, job))["changed"] == acted
+
+
+async def test_whose_job_it_is_and_of_what_takes_the_permission_to_see_the_audit(
+    mem_lab: Lab, browse: Browse
+) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    app = dashboard(
+        mem_lab.store,
+        authorize=lambda request: (
+            set(Permission)
+            - (set() if request.headers["who"] == "boss" else {Permission.VIEW_AUDIT})
+        ),
+        identify=lambda request: request.headers["who"],
+    )
+    ann, bob, boss = browse(app), browse(app), browse(app)
+    for client, name in ((ann, "ann"), (bob, "bob"), (boss, "boss")):
+        client.headers["who"] = name
+    query = "payload.card:42"
+    job = await send(ann, "jobs", 202, action="cancel", query=query)
+    await finished(ann, job)
+    for client, told in ((ann, ("ann", query)), (bob, (None, None)), (boss, ("ann", query))):
+        (listed,) = (await read(client, "/api/jobs"))["jobs"]
+        found = await read(client, f"/api/jobs/{job['id']}")
+        assert listed == found
+        assert (found["user"], found["query"]) == told
 
 
 async def test_chosen_tasks_are_acted_on_and_refusals_are_named(lab: Lab, browse: Browse) -> None:

@@ -197,3 +197,25 @@ async def test_a_manager_that_works_in_the_same_program_shares_the_feed(mem_lab:
         handle = await manager.enqueue("q", "t", {"n": 1})
         await handle.result(timeout=5)
         await stream.until_changed("queues", "q")
+
+
+async def test_a_stream_tells_whose_job_it_is_to_those_who_may_know(
+    mem_lab: Lab, browse: Browse
+) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    app = dashboard(
+        mem_lab.store,
+        authorize=lambda request: {Permission.VIEW, Permission.CANCEL},
+        identify=lambda request: request.headers.get("who"),
+    )
+    client = browse(app)
+    client.headers["who"] = "ann"
+    async with streaming(app) as stream:
+        await settled(stream)
+        body = {"action": "cancel", "query": "queue:q"}
+        assert (await client.post("/api/jobs", json=body)).json()["user"] == "ann"
+        jobs: list[Any] = []
+        while not jobs:
+            _, told = await stream.next()
+            jobs = told["jobs"]
+    assert (jobs[0]["user"], jobs[0]["query"]) == (None, None)

@@ -201,6 +201,29 @@ async def test_a_type_tells_its_run_times_and_what_it_fails_of(lab: Lab, browse:
         assert (await read(client, "/api/tasks/count", q=group["query"]))["value"] == 1
 
 
+async def test_a_type_shows_what_it_shares_with_a_type_that_died_of_it_later(
+    lab: Lab, browse: Browse
+) -> None:
+    now = lab.store.clock.now()
+    await lab.store.register_queue(QueuePolicy("q"))
+    for number, name in enumerate("aab"):
+        lab.edit(
+            await lab.enqueue(type=name),
+            "due_at",
+            status="dead",
+            run_at=now + number * MINUTE,
+            errors=[{"at": now, "attempt": 1, "kind": "ValueError", "message": name}],
+            error_fingerprint="f" * 16,
+            finished_at=now,
+        )
+    client = browse(open_to_all(lab.store))
+    for name, count in (("a", 2), ("b", 1)):
+        found = await complete(client, "/api/types/detail", queue="q", type=name)
+        (group,) = found["failures"]
+        assert (group["count"]["value"], group["message"]) == (count, name)
+        assert group["latest"]["type"] == name
+
+
 async def test_dead_letters_are_grouped_and_their_search_finds_them(
     lab: Lab, browse: Browse
 ) -> None:

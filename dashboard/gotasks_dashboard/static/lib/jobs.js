@@ -41,7 +41,7 @@ export class Jobs {
 		let count = how.count ?? { value: order.ids?.length ?? 0, is_exact: true };
 		if (order.query !== undefined && !how.count) {
 			try {
-				count = await get("tasks/count", { q: order.query });
+				count = await get("tasks/count", { q: order.query, action: order.action });
 			} catch (error) {
 				this.app.toast(messageOf(error), "error");
 				return;
