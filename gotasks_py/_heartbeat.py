@@ -31,7 +31,7 @@ _BEATS_PER_LEASE: Final = 3
 _IDLE_SECONDS: Final = 3600.0
 
 _Ping: TypeAlias = int
-"""Sent to the event loop after each beat, to see whether it answers before the next."""
+"""Sent to the event loop with a beat, to see whether it answers before the next."""
 
 
 class Heartbeat:
@@ -43,7 +43,6 @@ class Heartbeat:
         self._lease = lease
         self._changed = anyio.Event()
         self._wake = threading.Event()
-        self._answered: _Ping = 0
         self.failing_since: datetime | None = None
         """Since when beats could not be written."""
         self.last_beat_at: datetime | None = None
@@ -87,8 +86,7 @@ class Heartbeat:
     async def _beat_on_thread(self, renewer: Renewer, group: anyio.abc.TaskGroup) -> None:
         limiter = anyio.CapacityLimiter(2)
         # Made anew at every run: a thread of the run before may still be in a renewal.
-        line = _Line()
-        self._answered = 0
+        line = Line()
         try:
             group.start_soon(self._read, line, limiter)
             await to_thread.run_sync(
@@ -99,9 +97,8 @@ class Heartbeat:
             self._wake.set()
             line.mailbox.put(None)
 
-    def _beat_until_closed(self, renewer: Renewer, line: _Line) -> None:
+    def _beat_until_closed(self, renewer: Renewer, line: Line) -> None:
         rhythm = _Rhythm(self._store, self._running, self._lease)
-        ping = 0
         try:
             while not line.closed.is_set():
                 if self._wake.wait(min(rhythm.pause(), _IDLE_SECONDS)):
@@ -110,7 +107,7 @@ class Heartbeat:
                 beat = rhythm.begin()
                 if not beat.renewals:
                     continue
-                self._check_loop(ping, beat.running)
+                self._check_loop(line, beat, patience=rhythm.interval() / 2)
                 try:
                     renewed = renewer.renew(beat.renewals)
                 except GotasksError as error:
@@ -119,12 +116,10 @@ class Heartbeat:
                 else:
                     self._succeeded(beat, renewed, rhythm)
                     line.mailbox.put(renewed)
-                ping += 1
-                line.mailbox.put(ping)
         finally:
             renewer.close()
 
-    async def _read(self, line: _Line, limiter: anyio.CapacityLimiter) -> None:
+    async def _read(self, line: Line, limiter: anyio.CapacityLimiter) -> None:
         while True:
             message = await to_thread.run_sync(
                 line.mailbox.get, limiter=limiter, abandon_on_cancel=True
@@ -135,15 +130,15 @@ class Heartbeat:
                 case Renewed():
                     self._stop(message)
                 case ping:
-                    self._answered = ping
+                    line.answered = ping
 
-    def _check_loop(self, ping: _Ping, running: Sequence[Running]) -> None:
-        blocked = ping > self._answered
+    def _check_loop(self, line: Line, beat: _Beat, patience: float) -> None:
+        blocked = line.is_unanswered(beat.sent, patience)
         if blocked and not self.is_loop_blocked:
             logger.warning(
                 "the event loop has not answered since the last heartbeat; it is blocked by one "
                 "of: %s; make that handler a plain function, it then runs in a thread",
-                ", ".join(sorted({f"{each.task.queue}/{each.task.type}" for each in running})),
+                ", ".join(sorted({f"{each.task.queue}/{each.task.type}" for each in beat.running})),
             )
         self.is_loop_blocked = blocked
 
@@ -204,12 +199,28 @@ class Heartbeat:
                     each.stop(StopReason.LEASE_LOST)
 
 
-class _Line:
+class Line:
     """What the event loop and the thread of one run say to each other."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()
         self.mailbox: queue.SimpleQueue[Renewed | _Ping | None] = queue.SimpleQueue()
+        self.answered: _Ping = 0
+        self._asked: _Ping = 0
+        self._asked_at = 0.0
+
+    def is_unanswered(self, now: float, patience: float) -> bool:
+        """Whether the event loop was asked ``patience`` ago and is silent; else ask it again.
+
+        A beat may follow at once on one that the store held up: only time that the loop
+        itself has had counts.
+        """
+        if self.answered == self._asked:
+            self._asked += 1
+            self._asked_at = now
+            self.mailbox.put(self._asked)
+            return False
+        return now - self._asked_at >= patience
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,22 +247,23 @@ class _Rhythm:
             self._due = math.inf
             return math.inf
         now = self._clock.monotonic()
-        self._due = min(self._due, now + self._interval())
+        self._due = min(self._due, now + self.interval())
         return max(0.0, self._due - now)
 
     def begin(self) -> _Beat:
         """Tell what to renew now."""
         running = self._renewable()
         sent = self._clock.monotonic()
-        self._due = sent + self._interval()
+        self._due = sent + self.interval()
         return _Beat(running, [each.renewal() for each in running], sent)
 
     def hasten(self, *, at_once: bool = False) -> None:
         """Beat again soon, before the next beat would be due."""
-        pause = 0.0 if at_once else self._interval() / _BEATS_PER_LEASE
+        pause = 0.0 if at_once else self.interval() / _BEATS_PER_LEASE
         self._due = min(self._due, self._clock.monotonic() + pause)
 
-    def _interval(self) -> float:
+    def interval(self) -> float:
+        """Tell how many seconds lie between beats."""
         # The manager's own lease counts always: it is what the next claim will have.
         leases = [self._lease, *(each.lease for each in self._renewable())]
         return _interval(leases).total_seconds()

@@ -21,6 +21,7 @@ from gotasks_py import (
     TaskContext,
     TaskPolicy,
 )
+from gotasks_py._heartbeat import Line
 from gotasks_py.store import ClaimRequest, Renewal
 from tests.engine.world import (
     AWAY,
@@ -568,6 +569,51 @@ async def test_a_blocking_handler_does_not_lose_its_lease(
     assert len(runs) == 1
     assert (await store.stored(handle.id)).attempts == 1
     assert ("the event loop has not answered" in caplog.text) == (kind == "async")
+
+
+@real_time
+async def test_a_store_that_holds_up_a_beat_is_no_handler_that_blocks_the_loop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The beat after it comes at once; the loop, free all the time, must not be blamed."""
+    store = MemStore()
+    manager = a_manager(store, lease=seconds(1.5), hooks=(ears := Ears()).hooks())
+    beats: list[int] = []
+    went_on = threading.Event()
+
+    def hold_up() -> None:
+        beats.append(1)
+        if len(beats) == 1:
+            time.sleep(0.6)  # longer than from beat to beat
+            raise AWAY
+        went_on.set()
+
+    fail_renewals_of_threads(monkeypatch, store, hold_up)
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(100)
+
+    async with manager:
+        await manager.enqueue("q", "work")
+        await ears.wait("before_handle")
+        assert await anyio.to_thread.run_sync(went_on.wait, 10)
+        assert "a handler blocks the event loop" not in manager.health().reasons
+        await manager.stop(timeout=0)
+    assert "a heartbeat could not be written" in caplog.text
+    assert "the event loop has not answered" not in caplog.text
+
+
+def test_the_loop_is_judged_by_the_time_that_it_has_had() -> None:
+    line = Line()
+    assert not line.is_unanswered(10.0, patience=1)
+    assert not line.is_unanswered(10.5, patience=1)
+    assert line.is_unanswered(11.0, patience=1)
+    line.answered = 1
+    assert not line.is_unanswered(20.0, patience=1)
+    assert not line.is_unanswered(20.0, patience=1)
+    assert line.is_unanswered(21.0, patience=1)
+    assert [line.mailbox.get_nowait() for _ in range(line.mailbox.qsize())] == [1, 2]
 
 
 @real_time
