@@ -92,7 +92,11 @@ def stop_with_supervisor() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """After what a worker process wants a fresh one in its place."""
+    """After what a worker process wants a fresh one in its place.
+
+    Not before it has claimed a task: a fresh one that takes too much from the start would
+    be replaced for ever, and nothing would be worked on.
+    """
 
     tasks: int | None = None
     memory_mib: int | None = None
@@ -101,7 +105,7 @@ class Limits:
         """Tell the limit that was reached; ``None``: none."""
         if self.tasks is not None and tasks >= self.tasks:
             return f"{tasks} tasks"
-        if self.memory_mib is not None and memory_bytes >= self.memory_mib * _MIB:
+        if self.memory_mib is not None and tasks and memory_bytes >= self.memory_mib * _MIB:
             return f"{memory_bytes // _MIB} MiB"
         return None
 

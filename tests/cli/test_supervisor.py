@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,11 @@ import pytest
 from trio.testing import MockClock
 
 from gotasks_cli._problems import ExitCode
+from gotasks_cli._processes import Limits, until_exceeded
 from gotasks_cli._supervisor import Ending, Supervisor, pause_after
+from gotasks_memstore import MemStore
+from gotasks_py import Manager
+from gotasks_py.health import Health
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +134,30 @@ def ending(code: int, lived: float = 0, crashes: int = 0, *, has_worked: bool = 
 async def test_the_pause_before_the_next_process(ended: Ending, seconds: float | None) -> None:
     expected = None if seconds is None else timedelta(seconds=seconds)
     assert pause_after(ended) == expected
+
+
+async def test_a_process_reaches_a_limit_only_when_it_has_worked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stop that comes before there is something to stop would be lost."""
+    manager = Manager(MemStore())
+    health = Health(ok=True, reasons=[], is_running=True)
+    monkeypatch.setattr(manager, "health", lambda: health)
+    reached: list[str] = []
+
+    async def look() -> None:
+        reached.append(await until_exceeded(manager, Limits(tasks=3, memory_mib=1)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        await anyio.sleep(60)
+        assert not reached
+        health = replace(health, claimed_tasks=1)
+        await anyio.sleep(1)
+    assert len(reached) == 1
+    assert reached[0].endswith(" MiB")
+    assert Limits(tasks=3).exceeded(2, 1 << 40) is None
+    assert Limits(tasks=3).exceeded(3, 0) == "3 tasks"
 
 
 async def test_a_process_that_crashes_again_and_again_comes_back_ever_later() -> None:
