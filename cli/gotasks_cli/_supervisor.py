@@ -25,7 +25,10 @@ logger = logging.getLogger("gotasks_cli.supervisor")
 _BACKOFF: Final = Exponential(base=timedelta(milliseconds=500), cap=timedelta(seconds=30), jitter=0)
 _STEADY: Final = timedelta(seconds=60)
 """A process that ran for so long has not failed at its start."""
-_HOPELESS: Final = frozenset({ExitCode.USAGE, ExitCode.UNUSABLE})
+_HOPELESS: Final = frozenset(
+    {ExitCode.USAGE, ExitCode.UNUSABLE, ExitCode.NOT_FOUND, ExitCode.REFUSED}
+)
+"""What another process would end with as well: an unknown queue, or another policy recorded."""
 _KILL_AFTER: Final = timedelta(seconds=15)
 """How much longer than its grace a process may take to stop."""
 _POLITE_STOPS: Final = 2

@@ -13,11 +13,11 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from gotasks_cli._problems import ExitCode
+from gotasks_cli._problems import ExitCode, code_for
 from gotasks_cli._processes import Limits, until_exceeded
 from gotasks_cli._supervisor import Ending, Supervisor, pause_after
 from gotasks_memstore import MemStore
-from gotasks_py import Manager
+from gotasks_py import Manager, QueueConflictError, StoreUnavailableError, UnknownQueueError
 from gotasks_py.health import Health
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +128,9 @@ def ending(code: int, lived: float = 0, crashes: int = 0, *, has_worked: bool = 
         (ending(ExitCode.UNAVAILABLE), 0.5),
         (ending(ExitCode.USAGE), None),
         (ending(ExitCode.UNUSABLE, crashes=3), None),
+        (ending(code_for(QueueConflictError("q", {"ttl_ms": (1, 2)}))), None),
+        (ending(code_for(UnknownQueueError("q", []))), None),
+        (ending(code_for(StoreUnavailableError("away"))), 0.5),
         (ending(ExitCode.UNUSABLE, has_worked=True), 0.5),
     ],
 )
