@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
@@ -18,7 +18,18 @@ from gotasks_dashboard._views import TaskRow, row_of
 _MOST_SECONDS: Final = 10**9
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=_MOST_SECONDS)]
-Moment: TypeAlias = Annotated[AwareDatetime, Field(strict=False)]
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        msg = "in UTC this lies beyond the years 1 to 9999"
+        raise ValueError(msg) from error
+
+
+Moment: TypeAlias = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
+Whole: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -44,11 +55,11 @@ class PauseBody(QueueBody):
 class ChangesBody(Body):
     """What of a queue's policy is to be another than declared; a lifetime of 0 is for ever."""
 
-    weight: int | None = None
-    workers: int | None = None
+    weight: Whole | None = None
+    workers: Whole | None = None
     timeout_seconds: Seconds | None = None
     ttl_seconds: Annotated[float, Field(ge=0, le=_MOST_SECONDS)] | None = None
-    max_attempts: int | None = None
+    max_attempts: Whole | None = None
 
 
 class PolicyBody(QueueBody):
@@ -128,7 +139,10 @@ async def resume(desk: Desk, call: Call[Nothing, QueueBody]) -> QueueNameView:
 async def change_policy(desk: Desk, call: Call[Nothing, PolicyBody]) -> QueueNameView:
     """Change what is given of a queue's policy."""
     changes = call.body.changes
-    given = changes.model_dump(exclude_none=True)
+    given = changes.model_dump(exclude_unset=True)
+    if None in given.values():
+        detail = "null changes nothing: a lifetime of 0 is for ever; a reset takes changes back"
+        raise Problem(400, "bad_request", detail)
     if not given:
         raise Problem(400, "bad_request", "changes says what is to be another than declared")
     async with desk.trail.recorded(

@@ -91,8 +91,8 @@ def dashboard(  # noqa: PLR0913  - each setting has a default
         identify: Tells who sends a request, for the audit. Default: the user that Starlette's
             authentication has recognised, else the client's address.
         redact: Makes of a task what may be shown of it, such as by ``dataclasses.replace``.
-            Called for each task, in lists too, where it has no payload. Payloads and messages
-            of errors can then not be searched.
+            Called for each task, in lists too, where it has no payload. Payloads, messages of
+            errors, tags and unique keys can then not be searched.
         types: Types of task to be enqueued by forms, besides those of the manager's handlers.
         title: What the page is called.
         trace_url: Where traces are seen: a URL with ``{trace_id}`` in it.

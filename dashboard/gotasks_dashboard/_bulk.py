@@ -66,6 +66,7 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
         ids=ids,
         per_second=body.per_second,
         fresh_lifetime=body.fresh_lifetime,
+        is_redacted=desk.settings.redact is not None,
     )
     await desk.jobs.begin(job)
     return job_view(job, call.access)

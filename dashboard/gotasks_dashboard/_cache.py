@@ -20,6 +20,8 @@ class _Entry:
     value: Any = None
     good_until: float = float("-inf")
     seconds: float = 0
+    rounds: int = 0
+    failure: Exception | None = None
 
 
 class SharedAnswers:
@@ -36,14 +38,17 @@ class SharedAnswers:
         ask: Callable[[], Awaitable[T]],
         is_kept: Callable[[T], bool],
     ) -> T:
-        """Tell an answer that is no older than ``seconds``; errors are not kept."""
+        """Tell an answer that is no older than ``seconds``, or the error all wait for."""
         entry = self._entries.pop(key, None) or _Entry()
         self._entries[key] = entry
         if len(self._entries) > _MOST_KEPT:
             del self._entries[next(iter(self._entries))]
+        before = entry.rounds
         async with entry.turn:
+            if entry.failure is not None and entry.rounds > before:
+                raise entry.failure
             if self._monotonic() >= entry.good_until:
-                entry.value = await ask()
+                entry.value = await _asked(entry, ask)
                 entry.seconds = seconds
                 if is_kept(entry.value):
                     entry.good_until = self._monotonic() + seconds
@@ -55,3 +60,14 @@ class SharedAnswers:
         self._entries = {
             key: entry for key, entry in self._entries.items() if entry.seconds > seconds
         }
+
+
+async def _asked(entry: _Entry, ask: Callable[[], Awaitable[T]]) -> T:
+    entry.failure = None
+    try:
+        return await ask()
+    except Exception as error:
+        entry.failure = error
+        raise
+    finally:
+        entry.rounds += 1

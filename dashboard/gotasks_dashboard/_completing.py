@@ -16,7 +16,7 @@ from gotasks_dashboard._endpoints import Call, Endpoint, Model, Nothing
 from gotasks_dashboard._enqueueing import schema_of
 from gotasks_dashboard._overview import overview_of
 from gotasks_dashboard._permissions import Permission
-from gotasks_dashboard._query import LONGEST, PAYLOAD, QUALIFIERS, index_of, quoted, units
+from gotasks_dashboard._query import LONGEST, PAYLOAD, index_of, qualifiers_of, quoted, units
 from gotasks_dashboard._series import past_of
 from gotasks_py import Status
 from gotasks_py.inspecting import Tagging
@@ -111,7 +111,7 @@ async def _names(
             paths = [path for path in _paths(desk, typed) if path.startswith(begun)]
             found += [_name(path, "a value in the payload") for path in paths]
         return found
-    for name, hint in QUALIFIERS.items():
+    for name, hint in qualifiers_of(is_redacted=desk.settings.redact is not None).items():
         written = PAYLOAD if name.startswith(PAYLOAD) else f"{name}:"
         if name.startswith(begun) and (name not in typed.given or name == "status"):
             found.append({"text": written, "label": name, "kind": "name", "detail": hint})
@@ -178,7 +178,7 @@ async def _statuses(_desk: Desk, _typed: _Typed, _begun: str) -> Sequence[Value]
 
 async def _tags(desk: Desk, _typed: _Typed, begun: str) -> Sequence[Value]:
     store = desk.store
-    if not isinstance(store, Tagging):
+    if not isinstance(store, Tagging) or desk.settings.redact is not None:
         return []
 
     async def ask() -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from gotasks_dashboard._acting import IdView, Moment, Name, Seconds, span
+from gotasks_dashboard._acting import IdView, Moment, Name, Seconds, Whole, span
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
 from gotasks_dashboard._permissions import Permission
@@ -25,10 +25,10 @@ class TaskPolicyBody(Body):
 
     delay_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     run_at: Moment | None = None
-    priority: int = 0
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
     unique_key: str | None = None
     tags: tuple[str, ...] = Field(default=(), strict=False)
-    max_attempts: int | None = None
+    max_attempts: Whole | None = None
     ttl_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     timeout_seconds: Seconds | None = None
 

@@ -32,6 +32,7 @@ logger = logging.getLogger("gotasks_dashboard")
 
 _KEPT: Final = timedelta(hours=1)
 _MOST_NAMED: Final = 50
+_REFUSED: Final = "its state, its lifetime, or the holder of its unique key is against it"
 _TOLD_SECONDS: Final = 2.0
 """How often the audit is told how far a job has come."""
 
@@ -84,6 +85,8 @@ class Job:
     ids: Sequence[TaskId]
     per_second: int
     fresh_lifetime: bool
+    is_redacted: bool
+    """Whether reasons are not told in full, for they name unique keys."""
     total: Count | None = None
     report: BulkReport = field(default_factory=BulkReport)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -232,6 +235,8 @@ class Jobs:
 def job_view(job: Job, access: Access) -> JobView:
     """Show a job of this process, as much of it as somebody may see."""
     refused = list(job.report.reasons.items())[:_MOST_NAMED]
+    if job.is_redacted:
+        refused = [(task_id, _REFUSED) for task_id, _ in refused]
     return {
         **entry_view(job.entry, access),
         "total": None if job.total is None else count_view(job.total),

@@ -47,7 +47,18 @@ Identify: TypeAlias = Callable[[Request], str | None]
 
 READ_ONLY: Final = frozenset({Permission.VIEW, Permission.VIEW_PAYLOADS, Permission.VIEW_AUDIT})
 
-_FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "x-forwarded-host", "via")
+_FORWARDING: Final = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-server",
+    "x-real-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+)
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _LONGEST_USER: Final = 100
 
@@ -74,7 +85,9 @@ def local_only(*permissions: Permission) -> Authorize:
     """Make an ``authorize`` that lets clients on this machine do something, and nobody else.
 
     Requests that came through a proxy are refused, for all of them come from this machine;
-    so are those for another host name, which a foreign page may have pointed here.
+    so are those for another host name, which a foreign page may have pointed here. A proxy on
+    this machine that adds no header and rewrites the host cannot be told apart: behind one,
+    give an ``authorize`` that knows users.
     """
     granted = frozenset(permissions)
     return lambda request: granted if _is_local(request) else frozenset()

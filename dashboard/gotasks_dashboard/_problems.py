@@ -74,7 +74,9 @@ def problem_of(error: GotasksError) -> Problem:
             return Problem(422, "bad_payload", said, errors=listed)
         case DuplicateTaskError(existing_id=holder):
             existing = None if holder is None else str(holder)
-            return Problem(409, "duplicate", said, existing_id=existing)
+            # Not in the words of the error: these name the key, which may be redacted.
+            detail = f"an active task holds this unique key already: {existing}"
+            return Problem(409, "duplicate", detail, existing_id=existing)
         case InvalidStateError(status=status):
             return Problem(409, "invalid_state", said, state=status.value)
         case _:

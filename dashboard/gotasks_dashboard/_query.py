@@ -35,6 +35,9 @@ QUALIFIERS: Final[Mapping[str, str]] = {
     "before": "to run before this time: 2026-01-31T12:00Z, a date, or 2h ago",
 }
 
+REVEALING: Final = frozenset({"tag", "key", "error", "payload.PATH"})
+"""What would tell by what it finds what a task's redaction may hide."""
+
 _FIELDS: Final = {"key": "unique_key", "after": "run_from", "before": "run_before"}
 _WORD: Final = re.compile(
     r"""(?P<name>[^\s:"]+):(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]*))(?=\s|$)"""
@@ -108,6 +111,12 @@ def filter_of(text: str, now: datetime) -> TaskFilter:
         return TaskFilter(**given, payload=payload)
     except ConfigurationError as error:
         raise misunderstood(str(error), text, 0, len(text)) from error
+
+
+def qualifiers_of(*, is_redacted: bool) -> Mapping[str, str]:
+    """Tell by what can be searched, with a hint for each."""
+    hidden = REVEALING if is_redacted else frozenset[str]()
+    return {name: hint for name, hint in QUALIFIERS.items() if name not in hidden}
 
 
 def written(**parts: str) -> str:
@@ -197,7 +206,9 @@ def _moment(word: Word, now: datetime) -> datetime:
             raise word.problem("that is before all time") from error
     try:
         read = datetime.fromisoformat(word.value)
+        return read.replace(tzinfo=UTC) if read.utcoffset() is None else read.astimezone(UTC)
+    except OverflowError as error:
+        raise word.problem("in UTC that lies beyond the years 1 to 9999") from error
     except ValueError as error:
         why = "a time is 2026-01-31T12:00Z, 2026-01-31, or a span such as 30m, 2h or 7d"
         raise word.problem(why) from error
-    return read if read.utcoffset() is not None else read.replace(tzinfo=UTC)

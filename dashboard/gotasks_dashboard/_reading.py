@@ -15,7 +15,7 @@ from gotasks_dashboard._jobs import Action, acted_on
 from gotasks_dashboard._overview import OverviewView, overview_of
 from gotasks_dashboard._permissions import Access, Permission
 from gotasks_dashboard._problems import Problem
-from gotasks_dashboard._query import PAYLOAD, filter_of, misunderstood
+from gotasks_dashboard._query import REVEALING, filter_of, misunderstood
 from gotasks_dashboard._views import (
     CountView,
     TaskFacts,
@@ -130,8 +130,9 @@ def searched(desk: Desk, access: Access, text: str) -> TaskFilter:
     wanted = filter_of(text, desk.store.clock.now())
     if wanted.payload:
         access.demand(Permission.VIEW_PAYLOADS)
-    if desk.settings.redact is not None and (wanted.payload or wanted.error):
-        detail = f"what is redacted cannot be searched: {PAYLOAD}… and error: are refused"
+    hidden = (wanted.payload, wanted.error, wanted.tag, wanted.unique_key)
+    if desk.settings.redact is not None and any(hidden):
+        detail = f"what is redacted cannot be searched: not {', '.join(sorted(REVEALING))}"
         raise Problem(403, "forbidden", detail)
     try:
         return wanted if wanted.id is None else replace(wanted, id=desk.store.parse_id(wanted.id))

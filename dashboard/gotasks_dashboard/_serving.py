@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Model
@@ -53,6 +53,8 @@ def server_of(endpoint: Endpoint, desk: Desk) -> Serve:
             request.scope[JUDGE],
         )
         answer = await endpoint.handle(desk, call)
+        if isinstance(answer, StreamingResponse) and request.method == "HEAD":
+            return Response(None, answer.status_code, answer.headers)
         if isinstance(answer, Response):
             return answer
         return Response(dumped(answer), endpoint.status, NOT_KEPT, "application/json")

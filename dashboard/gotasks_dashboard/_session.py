@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._permissions import Permission
-from gotasks_dashboard._query import QUALIFIERS
+from gotasks_dashboard._query import qualifiers_of
 from gotasks_dashboard._values import moment
 from gotasks_py import Auditing, Controlling, Diagnosing, Metering
 from gotasks_py.store import Watching
@@ -63,6 +63,7 @@ async def session(desk: Desk, call: Call[Nothing, Nothing]) -> SessionView:
     """Tell what the page has to know."""
     settings = desk.settings
     permissions = call.access.permissions
+    qualifiers = qualifiers_of(is_redacted=settings.redact is not None)
     return {
         "version": VERSION,
         "title": settings.title,
@@ -79,7 +80,7 @@ async def session(desk: Desk, call: Call[Nothing, Nothing]) -> SessionView:
         "oldest_due_critical_seconds": settings.oldest_due_critical.total_seconds(),
         "live": {"sse": True, "poll_seconds": 2.0},
         "payload_search": settings.redact is None and Permission.VIEW_PAYLOADS in permissions,
-        "qualifiers": [{"name": name, "hint": hint} for name, hint in QUALIFIERS.items()],
+        "qualifiers": [{"name": name, "hint": hint} for name, hint in qualifiers.items()],
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gotasks_dashboard._permissions import Access
-from gotasks_dashboard._problems import Problem
+from gotasks_dashboard._problems import Problem, problem_of
 from gotasks_py import AuditEntry, Auditing, GotasksError, Outcome, Store
 
 logger = logging.getLogger("gotasks_dashboard.audit")
@@ -69,13 +69,23 @@ class Trail:
         entry = self.entry(access, action, target, **details)
         try:
             yield
-        except (GotasksError, Problem) as error:
-            failed = replace(entry, outcome=Outcome.FAILED, error=str(error)[:_LONGEST_ERROR])
+        except Exception as error:
+            failed = replace(entry, outcome=Outcome.FAILED, error=_said(error)[:_LONGEST_ERROR])
             await self.record(failed)
             raise
         finally:
             self.acted(entry)
         await self.record(replace(entry, finished_at=self.store.clock.now()))
+
+
+def _said(error: Exception) -> str:
+    match error:
+        case Problem():
+            return str(error)
+        case GotasksError():
+            return str(problem_of(error))
+        case _:
+            return "something went wrong; the server's log has it"
 
 
 def _new_id() -> str:

@@ -113,7 +113,22 @@ async def test_a_queue_is_paused_resumed_and_changed(lab: Lab, browse: Browse) -
         ("queues/pause", {"queue": "none"}, 404, "unknown_queue"),
         ("queues/pause", {"queue": "q", "until": "2020-01-01T00:00:00Z"}, 400, "bad_request"),
         ("queues/pause", {"queue": "q", "until": "2099-01-01T00:00:00"}, 400, "bad_request"),
+        (
+            "queues/pause",
+            {"queue": "q", "until": "9999-12-31T23:59:59-23:00"},
+            400,
+            "bad_request",
+        ),
         ("queues/pause", {"queue": "q", "for_seconds": 0}, 400, "bad_request"),
+        ("queues/policy", {"queue": "q", "changes": {"weight": 10**30}}, 400, "bad_request"),
+        ("queues/policy", {"queue": "q", "changes": {"max_attempts": 2**63}}, 400, "bad_request"),
+        (
+            "queues/policy",
+            {"queue": "q", "changes": {"weight": 2, "workers": None}},
+            400,
+            "bad_request",
+        ),
+        ("tasks", {"queue": "q", "type": "t", "policy": {"priority": 2**63}}, 400, "bad_request"),
         ("queues/pause", {"queue": "q", "for_seconds": "60"}, 400, "bad_request"),
         (
             "queues/pause",
@@ -425,6 +440,20 @@ async def test_an_audit_that_cannot_be_written_undoes_nothing(
     await send(browse(open_to_all(mem_lab.store)), "queues/pause", queue="q")
     (queue,) = await mem_lab.store.overview()  # type: ignore[attr-defined]  # memory has it
     assert queue.pause is not None
+
+
+async def test_what_fails_unforeseen_is_in_the_audit(
+    mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise OverflowError
+
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    monkeypatch.setattr(mem_lab.store, "pause_queue", broken)
+    client = browse(open_to_all(mem_lab.store))
+    assert (await send(client, "queues/pause", 500, queue="q"))["code"] == "internal"
+    (entry,) = (await read(client, "/api/audit"))["entries"]
+    assert (entry["action"], entry["outcome"]) == ("pause", "failed")
 
 
 async def test_names_of_users_are_made_fit_to_be_recorded(mem_lab: Lab, browse: Browse) -> None:

@@ -212,3 +212,30 @@ def test_every_read_of_the_api_is_looked_at_here() -> None:
     elsewhere |= {"jobs", "jobs/{id}"}
     reads = {each.path for each in ENDPOINTS if each.method == "GET"}
     assert reads == looked_at | elsewhere
+
+
+async def test_those_who_wait_for_an_answer_share_its_failure() -> None:
+    answers = SharedAnswers(lambda: 0.0)
+    asked, told = 0, 0
+    hanging = anyio.Event()
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await hanging.wait()
+        raise StoreUnavailableError
+
+    async def look() -> None:
+        nonlocal told
+        with pytest.raises(StoreUnavailableError):
+            await answers.get("key", 1.0, ask, lambda _: True)
+        told += 1
+
+    async with anyio.create_task_group() as group:
+        for _ in range(6):
+            group.start_soon(look)
+        await anyio.wait_all_tasks_blocked()
+        hanging.set()
+    assert (asked, told) == (1, 6)
+    await look()
+    assert asked == 2

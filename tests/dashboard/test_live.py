@@ -219,3 +219,10 @@ async def test_a_stream_tells_whose_job_it_is_to_those_who_may_know(
             _, told = await stream.next()
             jobs = told["jobs"]
     assert (jobs[0]["user"], jobs[0]["query"]) == (None, None)
+
+
+async def test_asking_for_the_head_of_a_stream_ends(mem_lab: Lab, browse: Browse) -> None:
+    with anyio.fail_after(5):
+        answer = await browse(open_to_all(mem_lab.store)).head("/api/events")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")

@@ -90,6 +90,8 @@ async def test_without_authorize_clients_on_this_machine_may_look_and_no_more(
         (None, {}),
         (("127.0.0.1", 1), {"X-Forwarded-For": "10.0.0.1"}),
         (("127.0.0.1", 1), {"Forwarded": "for=10.0.0.1"}),
+        (("127.0.0.1", 1), {"X-Forwarded-Proto": "https"}),
+        (("127.0.0.1", 1), {"CF-Connecting-IP": "10.0.0.1"}),
         (("127.0.0.1", 1), {"Host": "rebound.example"}),
         (("127.0.0.1", 1), {"Host": "127.0.0.1.example:80"}),
     ],

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 import pytest
 
 from gotasks_dashboard import Permission, dashboard
@@ -185,8 +186,37 @@ async def test_what_is_redacted_is_redacted_everywhere(mem_lab: Lab, browse: Bro
     assert "clone" not in answer.json()["can"]
     assert "s3cr3t" not in answer.text
     assert "s3cr3t" not in (await client.get("/api/tasks")).text
-    for search in ("payload.card:s3cr3t", "error:s3cr3t"):
+    for search in ("payload.card:s3cr3t", "error:s3cr3t", "tag:s3cr3t", "key:s3cr3t"):
         assert (await client.get("/api/tasks", params={"q": search})).status_code == 403
+    assert "s3cr3t" not in (await client.get("/api/complete", params={"q": "tag:"})).text
+    names = {each["name"] for each in (await read(client, "/api/session"))["qualifiers"]}
+    assert names.isdisjoint({"tag", "key", "error", "payload.PATH"})
+
+
+async def test_refusals_do_not_name_a_unique_key(mem_lab: Lab, browse: Browse) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    task_id = await mem_lab.enqueue(unique_key="s3cr3t")
+    mem_lab.edit(
+        task_id,
+        "due_at",
+        "unique_key",
+        status="dead",
+        released_key="s3cr3t",
+        finished_at=mem_lab.store.clock.now(),
+    )
+    await mem_lab.enqueue(unique_key="s3cr3t")
+    hidden = open_to_all(mem_lab.store, redact=lambda task: replace(task, unique_key=None))
+    client = browse(hidden)
+    answer = await client.post(f"/api/tasks/{task_id}/requeue", json={})
+    assert answer.json()["code"] == "duplicate"
+    assert "s3cr3t" not in answer.text
+    body = {"action": "requeue", "ids": [str(task_id)]}
+    job = (await client.post("/api/jobs", json=body)).json()
+    while (found := await read(client, f"/api/jobs/{job['id']}"))["state"] == "running":
+        await anyio.sleep(0.01)
+    assert found["refused_count"] == 1
+    assert "s3cr3t" not in str(found)
+    assert "s3cr3t" not in (await client.get("/api/audit")).text
 
 
 async def test_page_sizes_are_clamped(mem_lab: Lab, browse: Browse) -> None:

@@ -6,6 +6,7 @@ import { Problem, get } from "./api.js";
 
 const EVERYTHING = { everything: true, queues: [], ids: [], nodes: true };
 const MISSES = 3;
+const SILENT_MS = 5000;
 
 export class Live {
 	/**
@@ -45,12 +46,15 @@ export class Live {
 	listen() {
 		const source = new EventSource("api/events");
 		this.source = source;
+		this.expect();
 		source.addEventListener("update", (event) => {
+			clearTimeout(this.timer);
 			this.misses = 0;
 			this.onState("live", "Live: changes appear by themselves");
 			this.onUpdate(JSON.parse(event.data));
 		});
 		source.addEventListener("problem", (event) => {
+			clearTimeout(this.timer);
 			this.onState("away", JSON.parse(event.data).detail ?? "The database is away");
 		});
 		source.addEventListener("error", () => {
@@ -58,12 +62,24 @@ export class Live {
 			const isRefused = source.readyState === EventSource.CLOSED;
 			if (!isRefused && this.misses < MISSES) {
 				this.onState("away", "The connection is lost; trying again");
+				this.expect();
 				return;
 			}
-			this.close();
-			this.hasSse = false;
-			void this.poll();
+			this.giveUp();
 		});
+	}
+
+	/** A proxy may keep what is sent to itself, and never say so. */
+	expect() {
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => this.giveUp(), SILENT_MS);
+	}
+
+	/** Poll where events are not to be had. */
+	giveUp() {
+		this.close();
+		this.hasSse = false;
+		void this.poll();
 	}
 
 	async poll() {

@@ -19,7 +19,7 @@ const FIELDS = [
 	{
 		name: "workers",
 		label: "Workers",
-		hint: "the most tasks at once on each manager; empty: no limit",
+		hint: "the most tasks at once on each manager",
 		isWhole: true,
 		least: 1,
 	},
@@ -33,14 +33,14 @@ const FIELDS = [
 	{
 		name: "timeout_seconds",
 		label: "Time limit (s)",
-		hint: "of one attempt; empty: none",
+		hint: "of one attempt",
 		isWhole: false,
 		least: 0.001,
 	},
 	{
 		name: "ttl_seconds",
 		label: "Kept for (s)",
-		hint: "after a task has ended; empty: for ever",
+		hint: "from when a task is to run, whatever becomes of it; 0: for ever",
 		isWhole: false,
 		least: 0,
 	},
@@ -100,11 +100,11 @@ export class PolicyForm {
 			return h(
 				"div",
 				{ key: each.name },
-				field(each.label, input, { id, hint, error: this.wrong(each.name, value) }),
+				field(each.label, input, { id, hint, error: this.wrong(each.name, value, policy) }),
 			);
 		});
 		const count = Object.keys(this.changes(policy)).length;
-		const isWrong = FIELDS.some((each) => this.wrong(each.name, this.typed[each.name] ?? "1"));
+		const isWrong = FIELDS.some((each) => this.wrong(each.name, this.typed[each.name] ?? "1", policy));
 		return h(
 			"form",
 			{
@@ -138,11 +138,11 @@ export class PolicyForm {
 		this.redraw();
 	}
 
-	/** @param {Name} name @param {string} text */
-	wrong(name, text) {
+	/** @param {Name} name @param {string} text @param {Api.Policy} policy */
+	wrong(name, text, policy) {
 		const rule = FIELDS.find((each) => each.name === name);
 		if (!rule || this.typed[name] === undefined) return null;
-		if (text.trim() === "") return name === "weight" || name === "max_attempts" ? "a number is needed" : null;
+		if (text.trim() === "") return (policy[name] ?? null) === null ? null : "a number is needed";
 		const value = Number(text);
 		if (!Number.isFinite(value) || value < rule.least) return `a number from ${rule.least}`;
 		return rule.isWhole && !Number.isInteger(value) ? "a whole number" : null;
@@ -150,12 +150,12 @@ export class PolicyForm {
 
 	/** @param {Api.Policy} policy */
 	changes(policy) {
-		/** @type {Partial<Record<Name, number | null>>} */
+		/** @type {Partial<Record<Name, number>>} */
 		const found = {};
 		for (const [key, text] of Object.entries(this.typed)) {
 			const name = /** @type {Name} */ (key);
 			const value = text.trim() === "" ? null : Number(text);
-			if (value !== policy[name]) found[name] = value;
+			if (value !== null && value !== policy[name]) found[name] = value;
 		}
 		return found;
 	}

@@ -30,7 +30,12 @@ const POLICY = [
 	},
 	{ name: "max_attempts", label: "Attempts", hint: "else the queue's", read: number },
 	{ name: "timeout_seconds", label: "Time limit (s)", hint: "of one attempt", read: number },
-	{ name: "ttl_seconds", label: "Kept for (s)", hint: "after it has ended", read: number },
+	{
+		name: "ttl_seconds",
+		label: "Kept for (s)",
+		hint: "from when it is to run, whatever becomes of it; 0: for ever",
+		read: number,
+	},
 ];
 
 export class NewPage extends Page {

@@ -34,6 +34,8 @@ export class TasksPage extends Page {
 	count = null;
 	/** @type {Set<string>} */
 	selected = new Set();
+	/** The search that has found the rows. */
+	found = "";
 	isAllMatching = false;
 	lastChosen = -1;
 	cursor = -1;
@@ -55,7 +57,11 @@ export class TasksPage extends Page {
 		this.box.put(this.query);
 		const [sort, cursor] = [this.param("sort"), this.param("cursor")];
 		/** @type {Api.TaskList} */
-		const list = await get("tasks", { q: this.query, sort, cursor }, signal);
+		const list = await get("tasks", { q: this.query, sort, cursor }, signal).catch((error) => {
+			if (!isAbort(error) && this.found !== this.query) this.forget();
+			throw error;
+		});
+		this.found = this.query;
 		this.rows = list.tasks;
 		this.next = list.cursor;
 		this.cursor = Math.min(this.cursor, this.rows.length - 1);
@@ -83,6 +89,13 @@ export class TasksPage extends Page {
 	/** @param {string} query */
 	search(query) {
 		this.app.to("tasks", { q: query, sort: this.param("sort") });
+	}
+
+	/** What another search has found cannot be acted on under this one. */
+	forget() {
+		this.rows = [];
+		this.next = null;
+		this.unselect();
 	}
 
 	unselect() {
