@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from gotasks_cli._known import check_found, check_queue
 from gotasks_cli._output import Format, confirm, note, print_json
 from gotasks_cli._problems import ExitCode
 from gotasks_cli._progress import progress
@@ -26,7 +27,14 @@ def act_on_many(
 ) -> ExitCode:
     """Act on the tasks of a filter, after asking; tell how it ended."""
     target = target.resolved()
-    count = with_manager(target, lambda manager: manager.count_tasks(wanted))
+
+    async def look(manager: Manager) -> Count:
+        await check_queue(manager, wanted.queue)
+        count = await manager.count_tasks(wanted)
+        await check_found(manager, wanted, count.value)
+        return count
+
+    count = with_manager(target, look)
     confirm(f"{verb.capitalize()} {count} {what}?", yes=yes or not count.value)
     with progress(verb, count.value if count.is_exact else None) as show:
 

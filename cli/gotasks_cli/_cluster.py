@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from gotasks_cli._known import check_found, check_queue
 from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
 from gotasks_cli._output import Format, Percentiles, Record, print_records
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
-from gotasks_py import Manager
+from gotasks_cli._times import duration
+from gotasks_py import Manager, TaskFilter
 from gotasks_py.autoscaling import wanted_workers
 from gotasks_py.metering import Metering
 from gotasks_py.metrics import LATENCIES, Activity, Metrics
@@ -54,7 +56,7 @@ def show(
     queue: QueueOption = None,
     type: TypeOption = None,
     minutes: Annotated[
-        float, typer.Option(min=1, max=60 * 24 * 366, help="Of so long until now.")
+        float, typer.Option(min=1, max=60 * 24 * 365, help="Of so long until now.")
     ] = 60.0,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -68,10 +70,15 @@ def show(
 
     async def work(manager: Manager) -> Metrics:
         with usage_checked():
+            wanted = TaskFilter(queue=queue, type=type)
             since = timedelta(minutes=minutes)
-            return await metering(manager).metrics(
+            found = await metering(manager).metrics(
                 queue=queue, type=type, since=since, hourly=since > _BY_THE_MINUTE
             )
+        if not found.by_type():
+            await check_queue(manager, queue)
+        await check_found(manager, wanted, found.by_type())
+        return found
 
     found = with_manager(Target(app, store), work)
     rows = [_activity_row(*key, activity) for key, activity in sorted(found.by_type().items())]
@@ -90,7 +97,7 @@ def scaling(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print how many workers each queue wants, for autoscalers of any kind."""
-    span = timedelta(seconds=target_wait)
+    span = duration("--target-wait", target_wait)
     found = with_manager(Target(app, store), lambda manager: manager.loads())
     rows = [
         {
@@ -144,6 +151,9 @@ def _activity_row(queue: str, type: str, activity: Activity) -> Record:
         "retried": counters.retried,
         "dead": counters.dead,
         "cancelled": counters.cancelled,
+        "requeued": counters.requeued,
+        "snoozed": counters.snoozed,
+        "rescued": counters.rescued,
         "interrupted": counters.interrupted,
         "lease_lost": counters.lease_lost,
         **{name: _percentiles(getattr(activity, name)) for name in LATENCIES},

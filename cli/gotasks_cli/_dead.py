@@ -14,6 +14,7 @@ from gotasks_cli._filters import (
     TagOption,
     a_filter,
 )
+from gotasks_cli._known import check_queue
 from gotasks_cli._options import (
     AppOption,
     CursorOption,
@@ -29,6 +30,7 @@ from gotasks_cli._output import Format, note, print_records
 from gotasks_cli._problems import ExitCode, usage_checked
 from gotasks_cli._session import Target, with_manager
 from gotasks_py import DeadPage, Manager, Status, TaskFilter
+from gotasks_py.checks import check_name
 
 dead = typer.Typer(help="Look at dead letters, bring them back, or remove them.")
 
@@ -47,6 +49,9 @@ def list_dead(
 
     async def work(manager: Manager) -> DeadPage:
         with usage_checked():  # the cursor, the name
+            if queue is not None:
+                check_name("queue", queue)
+            await check_queue(manager, queue)
             return await manager.dead_letters(queue, limit=limit, cursor=cursor)
 
     page = with_manager(Target(app, store), work)

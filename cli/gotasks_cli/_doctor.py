@@ -20,7 +20,9 @@ def doctor(
 ) -> ExitCode:
     """Check the server, the user's rights, indexes and query plans; look for stuck tasks.
 
-    Changes nothing. The exit code is 1 when something is wrong; warnings leave it at 0.
+    Changes nothing. A due task counts as stuck after five minutes, a lapsed lease after one.
+
+    The exit code is 1 when something is wrong; warnings leave it at 0.
     """
     target = Target(app, store)
 

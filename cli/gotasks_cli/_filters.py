@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, TypeAlias
 
 import typer
 
 from gotasks_cli._problems import Problem, usage_checked
+from gotasks_cli._times import moment
 from gotasks_py import Status, TaskFilter
 from gotasks_py.inspecting import Literals
 
@@ -70,21 +70,6 @@ def a_filter(
             fingerprint=fingerprint,
             run_before=None if before is None else moment("--before", before),
         )
-
-
-def moment(option: str, text: str) -> datetime:
-    """Read a time.
-
-    Raises:
-        Problem: it is none, or has no time zone.
-    """
-    try:
-        read = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Problem(f"{option} is not a time as ISO 8601 has it: {error}") from error
-    if read.utcoffset() is None:
-        raise Problem(f"{option} needs a time zone: {text}Z, or {text}+02:00")
-    return read
 
 
 def _payload_value(given: str) -> tuple[str, Literals]:

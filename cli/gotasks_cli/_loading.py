@@ -37,6 +37,9 @@ async def load_manager(app: str) -> Manager:
                 found = await found
     except GotasksError as error:
         raise Problem(f"{app} failed: {error}", ExitCode.UNUSABLE) from error
+    except Exception as error:
+        msg = f"{app} cannot be loaded: {type(error).__name__}: {error}{_place(error)}"
+        raise Problem(msg, ExitCode.UNUSABLE) from error
     if not isinstance(found, Manager):
         msg = f"{app} is a {type(found).__name__}, not a Manager or a function that makes one"
         raise Problem(msg, ExitCode.UNUSABLE)
@@ -55,7 +58,7 @@ def store_for(url: str) -> Store:
     if not separator or scheme not in offered:
         known = ", ".join(f"{name}://" for name in sorted(offered)) or "none"
         what = f"no store for {scheme}://" if separator else f"{url!r} is not the URL of a store"
-        raise Problem(f"{what}; installed packages offer {known}", ExitCode.USAGE)
+        raise Problem(f"{what}; installed packages offer {known}", ExitCode.UNUSABLE)
     try:
         make: Any = offered[scheme].load()
     except (ImportError, AttributeError) as error:

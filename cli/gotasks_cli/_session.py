@@ -10,9 +10,10 @@ from typing import Final, TypeVar
 
 import anyio
 
+from gotasks_cli._known import no_queue
 from gotasks_cli._loading import load_manager, store_for
 from gotasks_cli._problems import Problem
-from gotasks_py import Manager, QueuePolicy, Store
+from gotasks_py import Manager, QueuePolicy, Store, UnknownQueueError
 
 T = TypeVar("T")
 
@@ -60,6 +61,10 @@ async def opened(target: Target) -> AsyncGenerator[Manager]:
     try:
         await store.open()
         yield manager or await _stand_in(store)
+    except UnknownQueueError as error:
+        if manager is None:  # its words are for those who write the APP
+            raise no_queue(error.queue, error.declared) from error
+        raise
     finally:
         with anyio.CancelScope(shield=True):
             await store.aclose()

@@ -11,12 +11,12 @@ from typing import Annotated, TypeAlias
 import typer
 
 from gotasks_cli._cluster import metering, nodes
-from gotasks_cli._filters import moment
 from gotasks_cli._options import AppOption, QueueArgument, StoreOption, YesOption
 from gotasks_cli._output import confirm, note
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._queues import queues
 from gotasks_cli._session import Target, with_manager
+from gotasks_cli._times import duration, moment
 from gotasks_py import Manager
 
 __all__ = ["nodes", "queues"]
@@ -53,7 +53,7 @@ def pause(
     if until is not None:
         end = moment("--until", until)
     elif seconds is not None:
-        end = timedelta(seconds=seconds)
+        end = duration("--for", seconds)
 
     async def work(manager: Manager) -> None:
         with usage_checked():
@@ -101,9 +101,9 @@ def set_policy(
 ) -> None:
     """Change a queue's policy, whatever its declarations say; every manager follows."""
     changes = {
-        "ttl": _span(ttl),
+        "ttl": _span("--ttl", ttl),
         "max_attempts": max_attempts,
-        "timeout": _span(timeout),
+        "timeout": _span("--timeout", timeout),
         "weight": weight,
         "workers": workers,
         "lanes": lanes,
@@ -168,8 +168,8 @@ def _steer(target: Target, act: Callable[[Manager], Awaitable[None]], done: str)
     note(done)
 
 
-def _span(seconds: float | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)
+def _span(option: str, seconds: float | None) -> timedelta | None:
+    return None if seconds is None else duration(option, seconds)
 
 
 def _somebody() -> str:

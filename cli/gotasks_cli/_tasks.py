@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
@@ -19,8 +18,8 @@ from gotasks_cli._filters import (
     TagOption,
     WorkerOption,
     a_filter,
-    moment,
 )
+from gotasks_cli._known import check_found, check_queue, listed, no_queue
 from gotasks_cli._options import (
     AppOption,
     CursorOption,
@@ -43,6 +42,7 @@ from gotasks_cli._output import (
 )
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
+from gotasks_cli._times import duration, moment
 from gotasks_py import Manager, Task, TaskPage, TaskPolicy
 
 tasks = typer.Typer(help="Look at single tasks, and act on them.")
@@ -85,13 +85,15 @@ def enqueue(
 ) -> None:
     """Store a task to be run.
 
-    With --app its payload is checked against the type's schema before it is stored.
+    With --app its payload is checked against the type's schema before it is stored. With
+    --store alone it is stored as given, in the form that a handler's arguments have: where
+    task show has {"value": 1}, the handler takes a single value, and is given 1 here.
     """
     target = Target(app, store).resolved()
     value = _json(payload)
     with usage_checked():
         policy = TaskPolicy(
-            delay=None if delay is None else timedelta(seconds=delay),
+            delay=None if delay is None else duration("--delay", delay),
             run_at=None if run_at is None else moment("--run-at", run_at),
             priority=priority,
             max_attempts=max_attempts,
@@ -146,10 +148,13 @@ def list_tasks(
     )
 
     async def work(manager: Manager) -> TaskPage:
+        await check_queue(manager, wanted.queue)
         with usage_checked():  # the cursor
-            return await manager.find_tasks(
+            page = await manager.find_tasks(
                 wanted, limit=limit, cursor=cursor, newest_first=not oldest_first
             )
+        await check_found(manager, wanted, page.tasks)
+        return page
 
     page = with_manager(Target(app, store), work)
     print_records([_row(each) for each in page.tasks], output)
@@ -267,16 +272,11 @@ async def _check_address(manager: Manager, queue: str, type: str, target: Target
     if target.store is not None:
         recorded = await manager.store.queues()
         if queue not in recorded:
-            msg = f"{target.store} has no queue {queue!r}; it has {_list(sorted(recorded))}"
-            raise Problem(msg, ExitCode.NOT_FOUND)
+            raise no_queue(queue, sorted(recorded))
     known = manager.types(queue)
     if known and type not in known:
-        msg = f"{target.app} has no handler for {type!r} in queue {queue!r}; it has {_list(known)}"
+        msg = f"{target.app} has no handler for {type!r} in queue {queue!r}; it has {listed(known)}"
         raise Problem(msg, ExitCode.NOT_FOUND)
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names)) or "none"
 
 
 def _json(text: str) -> object:

@@ -27,6 +27,7 @@ from gotasks_cli._processes import (
 from gotasks_cli._scaling import REPORTS, report
 from gotasks_cli._session import Target, opened, run
 from gotasks_cli._supervising import supervise
+from gotasks_cli._times import duration
 from gotasks_py import Manager
 from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.checks import MAX_WORKERS
@@ -145,8 +146,8 @@ def worker(
         app=app,
         queues=_names(queues),
         workers=workers,
-        grace=timedelta(seconds=grace),
-        target_wait=timedelta(seconds=target_wait),
+        grace=duration("--grace", grace),
+        target_wait=duration("--target-wait", target_wait),
         limits=Limits(tasks=max_tasks, memory_mib=max_memory),
         log_level=log_level,
     )
@@ -205,7 +206,7 @@ def _workers(work: Work) -> int | ScalingConfig | None:
 
 def _scaling(processes: str, target_wait: float) -> ScalingConfig:
     least, most = _bounds("--processes", processes, _MOST_PROCESSES)
-    return ScalingConfig(least=least, most=most, target_wait=timedelta(seconds=target_wait))
+    return ScalingConfig(least=least, most=most, target_wait=duration("--target-wait", target_wait))
 
 
 def _bounds(option: str, given: str, limit: int) -> tuple[int, int]:

@@ -41,3 +41,7 @@ not_a_manager = 42
 
 def broken() -> Manager:
     return Manager(MemStore(), workers=0)
+
+
+def raising() -> Manager:
+    raise RuntimeError("no configuration")

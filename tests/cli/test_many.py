@@ -13,7 +13,7 @@ from gotasks_memstore import MemStore
 from gotasks_py import Status, lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Activity, Counters, Window, counters_document
+from gotasks_py.metrics import COUNTERS, Activity, Counters, Window, counters_document
 from gotasks_py.nodes import Node
 from gotasks_py.sketch import LatencySketch
 from gotasks_py.task import LeaseRef
@@ -277,3 +277,50 @@ def test_shells_can_complete_commands_and_values(
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
     assert offers in gotasks(env=asked).out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("queue", "purge", "nope", "--yes"),
+        ("dead", "purge", "-q", "nope", "--yes"),
+        ("dead", "requeue", "-q", "nope", "--yes"),
+        ("dead", "requeue", "--fingerprint", "nope", "--yes"),
+        ("dead", "list", "-q", "nope"),
+        ("task", "list", "-q", "nope"),
+        ("task", "list", "-t", "nope"),
+        ("metrics", "show", "-q", "nope"),
+        ("metrics", "show", "-t", "nope"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_no_empty_answer(
+    gotasks: Terminal, arguments: tuple[str, ...]
+) -> None:
+    gotasks.enqueue("emails", "send", EMAIL)
+    ended = gotasks(*arguments)
+    assert ended.code == 4, ended.err
+    assert "'nope'" in ended.err
+    assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+def test_a_known_name_may_find_nothing(gotasks: Terminal) -> None:
+    assert gotasks("task", "list", "-q", "emails").code == 0
+    assert gotasks("task", "list", "-q", "emails", "-t", "send").code == 0
+    assert gotasks("dead", "purge", "-q", "emails", "-t", "send", "--yes").code == 0
+
+
+def test_metrics_reach_back_a_year_and_tell_every_counter(gotasks: Terminal) -> None:
+    window = Window(
+        start=store().clock.now() - timedelta(minutes=5),
+        length=timedelta(minutes=1),
+        queue="q",
+        type="t",
+        activity=Activity(counters=Counters(requeued=1, snoozed=2, rescued=3)),
+    )
+    anyio.run(store().report, Report(counters=[counters_document("a", window, 1, HOUR)]))
+    (row,) = gotasks("metrics", "show", "-o", "json").json
+    assert [row[name] for name in COUNTERS] == [
+        getattr(window.activity.counters, name) for name in COUNTERS
+    ]
+    assert gotasks("metrics", "show", "--minutes", str(365 * 24 * 60)).code == 0
+    assert gotasks("metrics", "show", "--minutes", str(366 * 24 * 60)).code == 2

@@ -21,6 +21,7 @@ NEITHER: dict[str, str | None] = {"GOTASKS_APP": None, "GOTASKS_STORE": None}
         ("tests.cli.shop:nobody", 3, "there is no 'nobody' in it"),
         ("tests.cli.shop:not_a_manager", 3, "is a int, not a Manager"),
         ("tests.cli.shop:broken", 3, "workers must be a whole number from 1 up"),
+        ("tests.cli.shop:raising", 3, "cannot be loaded: RuntimeError: no configuration ("),
         ("tests/cli/shop.py", 2, "APP must be module:manager"),
         (":manager", 2, "APP must be module:manager"),
         ("", 2, "say where the tasks are"),
@@ -71,8 +72,8 @@ def test_an_app_is_a_manager_or_makes_one(gotasks: Terminal, app: str) -> None:
 @pytest.mark.parametrize(
     ("url", "code", "says"),
     [
-        ("sql://host/db", 2, "no store for sql://; installed packages offer memory://"),
-        ("mongodb:/host", 2, "'mongodb:/host' is not the URL of a store"),
+        ("sql://host/db", 3, "no store for sql://; installed packages offer memory://"),
+        ("mongodb:/host", 3, "'mongodb:/host' is not the URL of a store"),
         ("memory://name", 3, "memory has no name"),
         ("mongodb://localhost/?replicaSet=rs0", 3, "the URL names no database"),
         ("mongodb://localhost/db?namespace=$x", 3, "must not start with '$'"),
@@ -112,7 +113,7 @@ def test_two_places_at_once_are_refused(
 def test_without_app_an_unknown_queue_is_refused(gotasks: Terminal) -> None:
     ended = gotasks("enqueue", "q", "t", "--store", "memory://", env=NEITHER)
     assert ended.code == 4
-    assert "memory:// has no queue 'q'; it has none" in ended.err
+    assert "the store has no queue 'q'; it has none" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -143,3 +144,34 @@ def test_a_wrong_command_is_told_in_one_line(
 def test_help_and_version_are_no_errors(gotasks: Terminal) -> None:
     assert gotasks("--help").code == 0
     assert gotasks("--version").out.strip() == "0.1.0"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("enqueue", "emails", "send", "{}", "--delay", "1e30"),
+        ("queue", "set", "emails", "--timeout", "1e30"),
+        ("queue", "set", "emails", "--ttl", "1e30"),
+        ("queue", "pause", "emails", "--for", "1e30"),
+        ("metrics", "scaling", "--target-wait", "1e300"),
+        ("task", "list", "--before", "0001-01-01T00:00:00+14:00"),
+        ("worker", APP, "--grace", "1e30"),
+    ],
+)
+def test_a_time_beyond_all_bounds_is_refused(gotasks: Terminal, arguments: tuple[str, ...]) -> None:
+    ended = gotasks(*arguments)
+    assert ended.code == 2, ended.err
+    assert " is too " in ended.err
+
+
+def test_the_time_zone_that_is_asked_for_is_understood(gotasks: Terminal) -> None:
+    ended = gotasks("task", "list", "--before", "2026-01-01")
+    assert ended.code == 2
+    offered = ended.err.split(": ")[-1].split(",")[0]
+    assert gotasks("task", "list", "--before", offered).code == 0
+
+
+def test_without_app_nothing_is_said_of_code(gotasks: Terminal) -> None:
+    ended = gotasks("queue", "show", "nope", "--store", "memory://", env=NEITHER)
+    assert ended.code == 4
+    assert ended.err == "gotasks: the store has no queue 'nope'; it has none\n"
