@@ -15,6 +15,7 @@ from gotasks_cli._session import Target, with_manager
 from gotasks_cli._times import duration
 from gotasks_py import Manager, TaskFilter
 from gotasks_py.autoscaling import wanted_workers
+from gotasks_py.controls import Controlling, NodeOrder
 from gotasks_py.metering import Metering
 from gotasks_py.metrics import LATENCIES, Activity, Metrics
 from gotasks_py.nodes import Node
@@ -35,13 +36,22 @@ def list_nodes(
     store: StoreOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Print the managers that are there, as they last said of themselves."""
+    """Print the managers that are there, as they last said of themselves.
+
+    The state is what a manager was told: quiet, drain, or nothing, so that it is working.
+    """
 
     async def work(manager: Manager) -> list[Record]:
         found = await metering(manager).nodes()
+        store = manager.store
+        orders = await store.node_orders() if isinstance(store, Controlling) else {}
         now = manager.store.clock.now()
         return [
-            {**_node_row(node), "up": now - node.started_at, "silent": now - node.beat_at}
+            {
+                **_node_row(node, orders.get(node.id)),
+                "up": now - node.started_at,
+                "silent": now - node.beat_at,
+            }
             for node in found
         ]
 
@@ -126,14 +136,16 @@ def metering(manager: Manager) -> Metering:
     return store
 
 
-def _node_row(node: Node) -> Record:
+def _node_row(node: Node, order: NodeOrder | None) -> Record:
     return {
         "node": node.id,
         "host": node.host,
         "pid": node.pid,
         "version": node.version,
-        "queues": ", ".join(node.queues),
-        "running": f"{node.running}/{node.capacity}",
+        "state": order or "working",
+        "queues": list(node.queues),
+        "running": node.running,
+        "capacity": node.capacity,
         "loop_lag": node.loop_lag,
         "memory_mib": round(node.rss_bytes / _MIB),
     }

@@ -155,6 +155,8 @@ def cell(value: object) -> Text:
             shown = span(value)
         case Percentiles():
             shown = " / ".join(span(each) for each in value if each is not None)
+        case []:
+            shown = ""
         case Mapping() | list() | tuple():
             shown = json.dumps(value, ensure_ascii=False, default=_plain)
         case _:

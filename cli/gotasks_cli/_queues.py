@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import typer
 
 from gotasks_cli._bulk import act_on_many
@@ -20,7 +18,8 @@ from gotasks_cli._options import (
 from gotasks_cli._output import Format, Record, print_record, print_records
 from gotasks_cli._problems import ExitCode
 from gotasks_cli._session import Target, with_manager
-from gotasks_py import QueueOverview, Status
+from gotasks_py import Manager, QueueOverview, Status
+from gotasks_py.controls import QueueChanges
 
 queues = typer.Typer(help="Look at whole queues, and act on them.")
 
@@ -45,10 +44,22 @@ def show(
     store: StoreOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Print how one queue is doing, and its policy as the store has it."""
-    (found,) = with_manager(Target(app, store), lambda manager: manager.overview(queue))
-    policy = {name: value for name, value in found.policy.registered().items() if value is not None}
-    print_record({**_row(found), "policy": policy}, output)
+    """Print how one queue is doing, and its policy as the store has it.
+
+    Of the policy, "changed" lists what queue set has set; the rest is as declared. Weight and
+    workers are each manager's own, and shown only where they were set.
+    """
+
+    async def work(manager: Manager) -> Record:
+        (found,) = await manager.overview(queue)
+        recorded = (await manager.store.queues()).get(queue, {})
+        changes = QueueChanges.from_document(recorded).to_document()
+        held = {
+            name: value for name, value in found.policy.registered().items() if value is not None
+        }
+        return {**_row(found), "policy": {**held, **changes}, "changed": list(changes)}
+
+    print_record(with_manager(Target(app, store), work), output)
 
 
 @queues.command()
@@ -83,20 +94,10 @@ def _row(queue: QueueOverview) -> Record:
     counts = {status.value: queue.counts.get(status) for status in Status}
     return {
         "queue": queue.name,
-        "state": _state(queue),
+        "state": "open" if queue.pause is None else "paused",
+        "paused_until": None if queue.pause is None else queue.pause.until,
+        "paused_by": None if queue.pause is None else queue.pause.by,
         "oldest_due": queue.oldest_due_age,
         **counts,
         "scheduled": queue.scheduled,
     }
-
-
-def _state(queue: QueueOverview) -> str:
-    if queue.pause is None:
-        return "open"
-    until = "" if queue.pause.until is None else f" until {_shown(queue.pause.until)}"
-    by = "" if queue.pause.by is None else f" by {queue.pause.by}"
-    return f"paused{until}{by}"
-
-
-def _shown(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -257,12 +257,13 @@ def _row(task: Task) -> Record:
         "queue": task.queue,
         "type": task.type,
         "status": task.status,
-        "attempts": f"{task.attempts}/{task.max_attempts}",
+        "attempts": task.attempts,
+        "max_attempts": task.max_attempts,
         "priority": task.priority,
         "run_at": task.run_at,
         "worker": None if task.lease is None else task.lease.owner,
         "unique_key": task.unique_key,
-        "tags": ", ".join(task.tags),
+        "tags": list(task.tags),
         "last_error": None if last is None else f"{last.kind}: {last.message}",
     }
 

@@ -81,7 +81,7 @@ def test_a_list_is_a_table_with_a_line_for_each_task(gotasks: Terminal) -> None:
     task_id = gotasks.enqueue("emails", "send", EMAIL)
     head, row = gotasks("task", "list").out.splitlines()
     assert head.split()[:4] == ["id", "queue", "type", "status"]
-    assert row.split()[:5] == [task_id, "emails", "send", "pending", "0/3"]
+    assert row.split()[:6] == [task_id, "emails", "send", "pending", "0", "3"]
 
 
 def test_an_empty_list_says_so_beside_the_result(gotasks: Terminal) -> None:
@@ -216,7 +216,8 @@ def test_nodes_are_listed_while_they_are_heard_of(gotasks: Terminal) -> None:
     )
     anyio.run(store().report, Report(beat=Beat(node=node, good_for=HOUR)))
     (listed,) = gotasks("node", "list", "-o", "json").json
-    assert (listed["node"], listed["running"], listed["memory_mib"]) == ("m.1", "3/8", 50)
+    assert (listed["node"], listed["state"], listed["memory_mib"]) == ("m.1", "working", 50)
+    assert (listed["running"], listed["capacity"], listed["queues"]) == (3, 8, ["q"])
     assert listed["up"] >= 3600
     assert "1.0 h" in gotasks("node", "list").out or "60" in gotasks("node", "list").out
 
@@ -301,6 +302,12 @@ def test_a_name_that_nobody_knows_is_no_empty_answer(
     assert ended.code == 4, ended.err
     assert "'nope'" in ended.err
     assert (ended.out, ended.err.count("\n")) == ("", 1)
+
+
+def test_json_keeps_tags_and_attempts_apart(gotasks: Terminal) -> None:
+    gotasks.enqueue("emails", "send", EMAIL, "--tag", "a b", "--tag", "c")
+    (row,) = gotasks("task", "list", "-o", "json").json
+    assert (row["tags"], row["attempts"], row["max_attempts"]) == (["a b", "c"], 0, 3)
 
 
 def test_a_known_name_may_find_nothing(gotasks: Terminal) -> None:

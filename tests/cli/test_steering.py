@@ -18,7 +18,10 @@ HOUR = timedelta(hours=1)
 
 
 def state(gotasks: Terminal) -> str:
-    return str(gotasks("queue", "show", "emails", "-o", "json").json["state"])
+    shown = gotasks("queue", "show", "emails", "-o", "json").json
+    by = "" if shown["paused_by"] is None else f" by {shown['paused_by']}"
+    until = "" if shown["paused_until"] is None else f" until {shown['paused_until']}"
+    return f"{shown['state']}{until}{by}"
 
 
 def test_a_queue_is_paused_and_resumed(gotasks: Terminal) -> None:
@@ -34,7 +37,7 @@ def test_a_pause_has_an_end_and_an_author(gotasks: Terminal) -> None:
     gotasks.enqueue("emails", "send", EMAIL)
     end = datetime.now(UTC) + HOUR
     assert gotasks("queue", "pause", "emails", "--until", end.isoformat()).code == 0
-    assert state(gotasks).startswith(f"paused until {end:%Y-%m-%d %H:%M:%S}Z by ")
+    assert state(gotasks).startswith(f"paused until {end:%Y-%m-%dT%H:%M:%S}.")
     assert gotasks("queue", "pause", "emails", "--for", "60").code == 0
     assert "paused until" in state(gotasks)
 
@@ -86,6 +89,8 @@ def test_a_node_is_given_orders(gotasks: Terminal, command: str, order: str | No
     assert gotasks("node", "quiet", "m.1").code == 0
     yes = ("--yes",) if command == "drain" else ()
     assert gotasks("node", command, "m.1", *yes).code == 0
+    (listed,) = gotasks("node", "list", "-o", "json").json
+    assert listed["state"] == (order or "working")
     orders = anyio.run(store().node_orders)
     assert orders.get("m.1") == order
 
@@ -104,3 +109,14 @@ def test_a_drained_manager_ends() -> None:
         return True
 
     assert anyio.run(run)
+
+
+def test_a_queue_shows_what_was_changed(gotasks: Terminal) -> None:
+    gotasks.enqueue("emails", "send", EMAIL)
+    before = gotasks("queue", "show", "emails", "-o", "json").json
+    assert (before["policy"], before["changed"]) == ({"lanes": 1}, [])
+    gotasks("queue", "set", "emails", "--workers", "2", "--weight", "3")
+    shown = gotasks("queue", "show", "emails", "-o", "json").json
+    assert shown["policy"] == {"lanes": 1, "weight": 3, "workers": 2}
+    assert shown["changed"] == ["weight", "workers"]
+    assert '"workers": 2' in gotasks("queue", "show", "emails").out
