@@ -45,6 +45,28 @@ async def test_without_events_it_polls(site: Site, shop: Lab) -> None:
     await expect(page.locator("tbody tr")).to_have_count(1)
 
 
+async def test_it_polls_where_a_proxy_keeps_the_events_to_itself(site: Site) -> None:
+    page = await site.open("nodes")
+
+    async def keep(_route: Route) -> None:
+        """Answer nothing at all."""
+
+    await page.route("**/api/events", keep)
+    await page.goto(f"{site.base}tasks")
+    await expect(page.locator(".sidebar .stream")).to_have_text("Polling", timeout=30_000)
+
+
+async def test_a_field_of_a_policy_is_not_cleared(site: Site) -> None:
+    page = await site.open("queues?queue=q")
+    await page.get_by_label("Weight").fill("2")
+    await page.get_by_label("Workers").fill("3")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("changed here")).to_be_visible()
+    await page.get_by_label("Workers").fill("")
+    await expect(page.get_by_text("a number is needed")).to_be_visible()
+    await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+
+
 async def test_a_hidden_tab_rests(site: Site) -> None:
     page = await site.open()
     await expect(page.locator(".sidebar .stream")).to_have_text("Live")

@@ -41,6 +41,18 @@ async def test_a_search_that_cannot_be_read_says_where(site: Site) -> None:
     await expect(page.locator(".misread mark")).to_have_text("nonsense:x")
 
 
+async def test_what_another_search_has_found_cannot_be_selected(site: Site, shop: Lab) -> None:
+    await shop.enqueue()
+    page = await site.open("tasks?q=queue%3Aq")
+    await expect(page.get_by_label("Select page")).to_be_visible()
+    box = page.get_by_role("combobox", name="Search tasks")
+    await box.fill("queue:q nonsense:x")
+    await box.press("Enter")
+    await expect(page.locator(".misread mark")).to_have_text("nonsense:x")
+    await expect(page.get_by_label("Select page")).to_have_count(0)
+    await expect(page.locator("tbody tr")).to_have_count(0)
+
+
 async def test_what_is_typed_is_completed_from_real_values(site: Site, shop: Lab) -> None:
     await shop.enqueue()
     page = await site.open("tasks")
