@@ -12,7 +12,7 @@ from gotasks_py._bulk_operations import BulkOperation, BulkReport, Progress
 from gotasks_py._loads import load_of, run_times
 from gotasks_py.autoscaling import QueueLoad
 from gotasks_py.checks import check_count, check_name
-from gotasks_py.controls import Controlling, Pause
+from gotasks_py.controls import Controlling, Pause, QueueChanges
 from gotasks_py.errors import ConfigurationError, UnknownQueueError
 from gotasks_py.explaining import Explanation, Surroundings, explanation
 from gotasks_py.inspecting import (
@@ -81,11 +81,14 @@ class Oversight:
         task = await self.get(task_id)
         store = self._store
         recorded = (await store.queues()).get(task.queue, {})
+        limit = QueueChanges.from_document(recorded).workers
         around = Surroundings(
             now=store.clock.now(),
             pause=Pause.from_document(recorded),
             nodes=await store.nodes() if isinstance(store, Metering) else (),
             orders=await store.node_orders() if isinstance(store, Controlling) else {},
+            limit=limit,
+            running=0 if limit is None else await self._running(task.queue),
         )
         return explanation(task, around)
 
@@ -182,6 +185,9 @@ class Oversight:
         statuses = _FINAL if _checked(wanted).status is None else list(Status)
         bulk = await self._bulk(wanted, statuses, per_second, progress)
         return await bulk.delete()
+
+    async def _running(self, queue: str) -> int:
+        return (await self.count_tasks(TaskFilter(queue=queue, status=Status.RUNNING))).value
 
     async def _bulk(
         self,

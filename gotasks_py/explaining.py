@@ -41,7 +41,7 @@ class Reason(StrEnum):
     NO_HANDLER = "no_handler"
     """No manager that is there, and claims, handles its type."""
     WORKERS_BUSY = "workers_busy"
-    """All managers that handle its type run as many tasks as they can."""
+    """All managers that handle its type run as many tasks, or of its queue, as they may."""
     IN_LINE = "in_line"
     """Nothing keeps it; it is next, or behind others that are due."""
 
@@ -69,13 +69,17 @@ class Surroundings:
     pause: Pause | None
     nodes: Sequence[Node]
     orders: Mapping[str, NodeOrder]
+    limit: int | None = None
+    """How many tasks of its queue each manager may run, where that was set."""
+    running: int = 0
+    """How many tasks of its queue run, where there is a limit."""
 
 
 def explanation(task: Task, around: Surroundings) -> Explanation:
     """Tell why a task is not running."""
     judges = (
         *(_finished, _running, _expired, _reserved),
-        *(_stuck, _not_due, _paused, _unhandled, _busy),
+        *(_stuck, _not_due, _paused, _unhandled, _limited, _busy),
     )
     for judge in judges:
         found = judge(task, around)
@@ -172,8 +176,19 @@ def _unhandled(task: Task, around: Surroundings) -> Explanation | None:
     return _told(task, Reason.NO_HANDLER, sentence)
 
 
+def _limited(task: Task, around: Surroundings) -> Explanation | None:
+    managers = len(_claiming(task, around))
+    if around.limit is None or around.running < around.limit * managers:
+        return None
+    sentence = (
+        f"all workers of queue {task.queue!r} are busy: {around.running} of its tasks run, on "
+        f"{managers} managers that may run {around.limit} each"
+    )
+    return _told(task, Reason.WORKERS_BUSY, sentence)
+
+
 def _busy(task: Task, around: Surroundings) -> Explanation | None:
-    claiming = [node for node in _handling(task, around) if node.id not in around.orders]
+    claiming = _claiming(task, around)
     if any(node.running < node.capacity for node in claiming):
         return None
     running, capacity = (
@@ -189,6 +204,10 @@ def _busy(task: Task, around: Surroundings) -> Explanation | None:
 
 def _handling(task: Task, around: Surroundings) -> Sequence[Node]:
     return [node for node in around.nodes if task.type in node.types.get(task.queue, ())]
+
+
+def _claiming(task: Task, around: Surroundings) -> Sequence[Node]:
+    return [node for node in _handling(task, around) if node.id not in around.orders]
 
 
 def _told(

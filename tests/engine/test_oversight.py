@@ -150,6 +150,30 @@ async def test_mistaken_arguments_are_refused(store: FaultyStore) -> None:
             await call()
 
 
+async def test_a_task_that_waits_for_its_queues_own_limit_is_told_so(store: FaultyStore) -> None:
+    manager = a_manager(store, workers=4)
+
+    @manager.handler("q", "t")
+    async def work(payload: None) -> None:
+        await anyio.sleep_forever()
+
+    async with manager:
+        await anyio.sleep(30)  # for it to say that it is there
+        await manager.set_queue_policy("q", workers=1)
+        await anyio.sleep(5)
+        await manager.enqueue("q", "t")
+        await anyio.sleep(5)
+        waiting = await manager.enqueue("q", "t")
+        await anyio.sleep(5)
+        told = await manager.explain(waiting.id)
+        assert told.reason is Reason.WORKERS_BUSY
+        assert "all workers of queue 'q' are busy: 1 of its tasks run" in told.sentence
+        await manager.set_queue_policy("q", workers=3)
+        await anyio.sleep(5)
+        assert (await manager.explain(waiting.id)).reason is Reason.RUNNING
+        await manager.stop(timeout=0)
+
+
 async def test_why_a_task_waits_is_told(store: FaultyStore) -> None:
     manager, operator = a_manager(store), a_manager(store)
 
