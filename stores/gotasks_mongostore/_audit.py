@@ -5,17 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import bson
 from bson.errors import BSONError
 
-from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._indexes import Index, ensure_indexes
+from gotasks_mongostore._part import Part
 from gotasks_py.auditing import AuditEntry, AuditPage
 from gotasks_py.inspecting import bad_cursor, check_page_size
-from gotasks_py.task import TaskId
 
 INDEXES: Final = (
     Index("log", (("at", -1), ("_id", -1))),
@@ -26,16 +24,8 @@ INDEXES: Final = (
 LATEST_FIRST: Final = [("at", -1), ("_id", -1)]
 
 
-class Audit:
+class Audit(Part):
     """Keeps entries in a collection of their own, made when the first is written."""
-
-    async def open(self) -> None:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
-        raise NotImplementedError
 
     async def audit(self, entry: AuditEntry) -> None:
         await self.open()

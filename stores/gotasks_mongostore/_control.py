@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Final
 
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore import _registry
-from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._indexes import ensure_indexes
-from gotasks_py.clock import Clock
+from gotasks_mongostore._part import Part
 from gotasks_py.controls import NodeOrder, QueueChanges
 from gotasks_py.task import TaskId
 
@@ -20,20 +18,8 @@ _KEPT: Final = timedelta(days=30)
 _LAST_ASKED_FIRST: Final = [("cancel_requested_at", -1)]
 
 
-class Control:
+class Control(Part):
     """Keeps decisions in the collection of queues, which managers follow."""
-
-    @property
-    def clock(self) -> Clock:
-        raise NotImplementedError
-
-    async def open(self) -> None:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
-        raise NotImplementedError
 
     async def pause_queue(
         self, queue: str, *, until: datetime | None = None, by: str | None = None

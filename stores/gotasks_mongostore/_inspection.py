@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
-from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._inspecting import Inspector
-from gotasks_py.clock import Clock
+from gotasks_mongostore._part import Part
 from gotasks_py.inspecting import Count, DeadPage, QueueOverview, TaskFilter, TaskPage
 from gotasks_py.task import TaskId
 
 
-class Inspection:
+class Inspection(Part):
     """Answers each question by an :class:`Inspector` on the open store."""
 
-    @property
-    def clock(self) -> Clock:
-        raise NotImplementedError
-
-    async def open(self) -> None:
-        raise NotImplementedError
-
     def parse_id(self, value: object) -> TaskId:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
         raise NotImplementedError
 
     async def overview(self, queue: str | None = None) -> Sequence[QueueOverview]:

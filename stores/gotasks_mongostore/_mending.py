@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Final
 
@@ -11,34 +10,21 @@ from pymongo import ReturnDocument
 
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore import _metrics, _registry
-from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._part import Part
 from gotasks_mongostore._render import render
-from gotasks_py.clock import Clock
 from gotasks_py.lanes import Lanes
 from gotasks_py.lifecycle import rescued
 from gotasks_py.store import TaskDocument
 from gotasks_py.sweeping import Swept
-from gotasks_py.task import Task, TaskId
+from gotasks_py.task import Task
 
 _PROJECT_ID: Final = {"_id": 1}
 
 
-class Mending:
+class Mending(Part):
     """Finds it by indexes that are empty while all is well."""
 
-    @property
-    def clock(self) -> Clock:
-        raise NotImplementedError
-
-    async def open(self) -> None:
-        raise NotImplementedError
-
     def _note(self, document: TaskDocument) -> None:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
         raise NotImplementedError
 
     async def stuck(self, limit: int) -> Sequence[Task]:

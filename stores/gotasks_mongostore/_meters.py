@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from gotasks_mongostore import _metrics
-from gotasks_mongostore._driver import Collections, Connection
+from gotasks_mongostore._driver import Connection
+from gotasks_mongostore._part import Part
 from gotasks_py.checks import check_names
-from gotasks_py.clock import Clock
 from gotasks_py.metering import Report
 from gotasks_py.metrics import HOUR, Metrics, period
 from gotasks_py.nodes import FirstSight, Leadership, Node
-from gotasks_py.task import TaskId
 
 
-class Meters:
+class Meters(Part):
     """Keeps both in the collection of metrics, whose indexes it makes when it is first used."""
 
     _connection: Connection
-
-    @property
-    def clock(self) -> Clock:
-        raise NotImplementedError
-
-    async def open(self) -> None:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
-        raise NotImplementedError
 
     async def report(self, report: Report) -> None:
         if report.is_empty:
