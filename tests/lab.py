@@ -145,7 +145,7 @@ def raw_collection(client: MongoClient[dict[str, Any]], namespace: str) -> RawCo
     return client["gotasks_tests"][namespace]
 
 
-@dataclass
+@dataclass(eq=False)
 class Lab:
     """A store, a hand, and short forms of what most tests begin with."""
 
