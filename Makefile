@@ -16,7 +16,7 @@ PAGE := dashboard/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo dashboard test coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
+.PHONY: help setup demo dashboard test test-again coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ dashboard: $(DEV) ## Watch a shop at work on the dashboard (ARGS='--port 8001')
 
 test: $(DEV) $(PAGE) ## Run every test (ARGS='-k name' chooses, JOBS=0 in one process)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 4 --dist loadfile $(ARGS)
+
+test-again: $(DEV) $(PAGE) ## Run the tests that failed, one after the other
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1 -p no:randomly
 
 coverage: $(DEV) ## Run every test; the core's branches must be covered
 	$(MAKE) test ARGS='--cov $(ARGS)'
