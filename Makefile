@@ -16,7 +16,7 @@ PAGE := dashboard/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo dashboard test test-again coverage check format bench bench-scale bench-peers chaos chaos-smoke build clean
+.PHONY: help setup demo dashboard test test-again coverage check format bench bench-scale bench-peers chaos chaos-smoke chaos-peers build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ chaos: $(DEV) ## Kill, freeze and cut off real processes, then audit (ARGS='--pr
 
 chaos-smoke: $(DEV) ## A minute of it, in both modes
 	$(BIN)/python -m gotasks_chaos --profile smoke --duration 15s --seed 1
+
+chaos-peers: $(DEV) ## Kill and freeze workers of other libraries and ours, and compare
+	$(BIN)/python -m bench.peers.kill $(ARGS)
 
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	$(BIN)/python -m build --no-isolation

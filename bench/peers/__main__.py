@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 from bench.peers.catalogue import CONTESTANTS, Contestant
-from bench.peers.contest import ContestError, Outcome, Scale, play
+from bench.peers.contest import Outcome, Scale, play
 from bench.peers.environments import python_for
+from bench.peers.processes import ContestError
 from bench.peers.report import Result, write
 from bench.peers.servers import MissingServerError, Servers
 

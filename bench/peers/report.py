@@ -54,8 +54,8 @@ def write(results: Sequence[Result], servers: Mapping[ServerKind, str], scale: S
     """Write the report of a run in Markdown; the first of the results is the yardstick."""
     parts = [
         "\n".join(_heading(servers, scale)),
-        _table(_measured(results)),
-        _table(_compared(results)),
+        table(_measured(results)),
+        table(_compared(results)),
     ]
     if twice := [result for result in results if any(o.ran_twice for o in result.outcomes)]:
         names = ", ".join(result.contestant.title for result in twice)
@@ -66,7 +66,7 @@ def write(results: Sequence[Result], servers: Mapping[ServerKind, str], scale: S
 def _heading(servers: Mapping[ServerKind, str], scale: Scale) -> Iterable[str]:
     load = "/".join(f"{each:.1f}" for each in os.getloadavg())
     yield (
-        f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} CPUs ({_processor()}), "
+        f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} CPUs ({processor()}), "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}; "
         f"load at the end {load}."
     )
@@ -124,7 +124,8 @@ def _compared(results: Sequence[Result]) -> Iterable[tuple[str, ...]]:
         )
 
 
-def _table(lines: Iterable[tuple[str, ...]]) -> str:
+def table(lines: Iterable[tuple[str, ...]]) -> str:
+    """Write lines as a table in Markdown; the first is its head."""
     head, *rest = lines
     rule = tuple("---" for _ in head)
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *rest))
@@ -138,7 +139,8 @@ def _percentile_99(values: Sequence[float]) -> float:
     return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name the kind of CPU."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()

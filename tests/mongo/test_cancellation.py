@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ async def test_a_client_survives_cancelled_waits_for_a_server() -> None:
     store = MongoStore(NOBODY, database="d", operation_timeout=timedelta(seconds=1))
 
     @contextmanager
-    def impatient(patience: float) -> Iterator[None]:
+    def impatient(patience: float) -> Generator[None]:
         # On a machine that stands still for a second the client gives up first.
         with anyio.move_on_after(patience), suppress(StoreUnavailableError):
             yield
