@@ -57,6 +57,7 @@ class ChangesBody(Body):
 
     weight: Whole | None = None
     workers: Whole | None = None
+    lanes: Whole | None = None
     timeout_seconds: Seconds | None = None
     ttl_seconds: Annotated[float, Field(ge=0, le=_MOST_SECONDS)] | None = None
     max_attempts: Whole | None = None
@@ -96,21 +97,21 @@ async def requeue(desk: Desk, call: Call[Nothing, RequeueBody]) -> TaskRow:
     """Bring a dead letter back."""
     task_id, fresh = call.path["id"], call.body.fresh_lifetime
     details = {"fresh_lifetime": True} if fresh else {}
-    async with desk.trail.recorded(call.access, "requeue", {"task": task_id}, **details):
+    async with desk.acting(call.access, "requeue", {"task": task_id}, **details):
         task = await desk.manager.requeue(task_id, fresh_lifetime=fresh)
     return row_of(desk.shown(task))
 
 
 async def cancel(desk: Desk, call: Call[Nothing, Nothing]) -> TaskRow:
     """Cancel a task."""
-    async with desk.trail.recorded(call.access, "cancel", {"task": call.path["id"]}):
+    async with desk.acting(call.access, "cancel", {"task": call.path["id"]}):
         task = await desk.manager.cancel(call.path["id"])
     return row_of(desk.shown(task))
 
 
 async def delete(desk: Desk, call: Call[Nothing, Nothing]) -> IdView:
     """Delete a task."""
-    async with desk.trail.recorded(call.access, "delete", {"task": call.path["id"]}):
+    async with desk.acting(call.access, "delete", {"task": call.path["id"]}):
         await desk.manager.delete(call.path["id"])
     return {"id": call.path["id"]}
 
@@ -124,14 +125,14 @@ async def pause(desk: Desk, call: Call[Nothing, PauseBody]) -> QueueNameView:
     if body.for_seconds is not None:
         until = timedelta(seconds=body.for_seconds)
     target = {"queue": body.queue}
-    async with desk.trail.recorded(call.access, "pause", target, until=_shown(until)):
+    async with desk.acting(call.access, "pause", target, until=_shown(until)):
         await desk.manager.pause(body.queue, until=until, by=call.access.user)
     return {"queue": body.queue}
 
 
 async def resume(desk: Desk, call: Call[Nothing, QueueBody]) -> QueueNameView:
     """Let a queue be claimed from again."""
-    async with desk.trail.recorded(call.access, "resume", {"queue": call.body.queue}):
+    async with desk.acting(call.access, "resume", {"queue": call.body.queue}):
         await desk.manager.resume(call.body.queue)
     return {"queue": call.body.queue}
 
@@ -145,13 +146,12 @@ async def change_policy(desk: Desk, call: Call[Nothing, PolicyBody]) -> QueueNam
         raise Problem(400, "bad_request", detail)
     if not given:
         raise Problem(400, "bad_request", "changes says what is to be another than declared")
-    async with desk.trail.recorded(
-        call.access, "change_policy", {"queue": call.body.queue}, **given
-    ):
+    async with desk.acting(call.access, "change_policy", {"queue": call.body.queue}, **given):
         await desk.manager.set_queue_policy(
             call.body.queue,
             weight=changes.weight,
             workers=changes.workers,
+            lanes=changes.lanes,
             timeout=span(changes.timeout_seconds),
             ttl=span(changes.ttl_seconds),
             max_attempts=changes.max_attempts,
@@ -161,7 +161,7 @@ async def change_policy(desk: Desk, call: Call[Nothing, PolicyBody]) -> QueueNam
 
 async def reset_policy(desk: Desk, call: Call[Nothing, QueueBody]) -> QueueNameView:
     """Let a queue's policy be as declared again."""
-    async with desk.trail.recorded(call.access, "reset_policy", {"queue": call.body.queue}):
+    async with desk.acting(call.access, "reset_policy", {"queue": call.body.queue}):
         await desk.manager.reset_queue_policy(call.body.queue)
     return {"queue": call.body.queue}
 
@@ -174,7 +174,7 @@ def _ordering(order: str) -> Callable[[Desk, Call[Any, Any]], Awaitable[NodeName
             "drain": desk.manager.drain_node,
             "wake": desk.manager.wake_node,
         }
-        async with desk.trail.recorded(call.access, order, {"node": node}):
+        async with desk.acting(call.access, order, {"node": node}):
             if node not in {each.id for each in await desk.nodes()}:
                 raise Problem(404, "unknown_node", f"there is no manager {node!r}")
             await orders[order](node)

@@ -58,6 +58,7 @@ async def audit(desk: Desk, call: Call[AuditQuery, Nothing]) -> AuditView:
     store, query = desk.store, call.query
     if not isinstance(store, Auditing):
         raise desk.unable()
+    await desk.trail.settle()
     async with desk.bounded():
         page = await store.audit_log(
             user=query.user, action=query.action, limit=listed(query.limit), cursor=query.cursor

@@ -15,7 +15,7 @@ from gotasks_dashboard._jobs import Action, Job, JobView, acted_on, entry_view, 
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._reading import searched
-from gotasks_py import Auditing, Outcome, TaskFilter
+from gotasks_py import AuditEntry, Auditing, Count, Outcome, TaskFilter
 from gotasks_py.task import TaskId
 
 _MOST_IDS: Final = 1_000
@@ -60,8 +60,12 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
     entry = desk.trail.entry(call.access, body.action, target, query=body.query)
     if ids:
         entry = replace(entry, details={**entry.details, "ids": [str(each) for each in ids]})
+    entry = replace(entry, outcome=Outcome.RUNNING)
+    async with desk.trail.unless_failed(entry), desk.bounded():
+        total = Count(len(ids)) if wanted is None else await desk.manager.count_tasks(wanted)
     job = Job(
-        entry=replace(entry, outcome=Outcome.RUNNING),
+        entry=entry,
+        total=total,
         wanted=wanted,
         ids=ids,
         per_second=body.per_second,
@@ -82,22 +86,33 @@ async def job(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
     found = desk.jobs.find(call.path["id"])
     if found is not None:
         return job_view(found, call.access)
-    if isinstance(desk.store, Auditing):
-        async with desk.bounded():
-            entry = await desk.store.audited(call.path["id"])
-        if entry is not None and entry.action in _PERMISSIONS:
-            return entry_view(entry, call.access)
-    raise _unknown(call)
+    async with desk.bounded():
+        entry = await _elsewhere(desk, call)
+        return entry_view(
+            entry, call.access, is_stopping=await desk.trail.is_told_to_stop(entry.id)
+        )
 
 
 async def stop(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
-    """Stop a job of this process; what it has done stays done."""
+    """Stop a job; what it has done stays done.
+
+    One of another process is asked to stop, and does so within seconds, if that process is
+    still there.
+    """
     found = desk.jobs.find(call.path["id"])
-    if found is None:
-        raise _unknown(call)
-    call.access.demand(_PERMISSIONS[found.entry.action])
-    await desk.jobs.stop(found)
-    return job_view(found, call.access)
+    if found is not None:
+        call.access.demand(_PERMISSIONS[found.entry.action])
+        if not found.is_over:
+            desk.jobs.stop(found)
+            await desk.trail.record(desk.trail.wish(call.access, found.entry.id))
+        return job_view(found, call.access)
+    async with desk.bounded():
+        entry = await _elsewhere(desk, call)
+        call.access.demand(_PERMISSIONS[entry.action])
+        is_running = entry.outcome is Outcome.RUNNING
+        if is_running and isinstance(desk.store, Auditing):
+            await desk.store.audit(desk.trail.wish(call.access, entry.id))
+    return entry_view(entry, call.access, is_stopping=is_running)
 
 
 def _meant(desk: Desk, call: Call[Nothing, JobBody]) -> tuple[TaskFilter | None, Sequence[TaskId]]:
@@ -111,6 +126,15 @@ def _meant(desk: Desk, call: Call[Nothing, JobBody]) -> tuple[TaskFilter | None,
         detail = "an empty query means all tasks; say so with everything: true"
         raise Problem(400, "bad_request", detail)
     return acted_on(wanted, body.action), ()
+
+
+async def _elsewhere(desk: Desk, call: Call[Nothing, Nothing]) -> AuditEntry:
+    """Find a job of another process, or of long ago."""
+    if isinstance(desk.store, Auditing):
+        entry = await desk.store.audited(call.path["id"])
+        if entry is not None and entry.action in _PERMISSIONS:
+            return entry
+    raise _unknown(call)
 
 
 def _unknown(call: Call[Nothing, Nothing]) -> Problem:
@@ -127,6 +151,7 @@ ENDPOINTS: Final = (
         body=JobBody,
         answer=JobView,
         status=202,
+        refusals=(429,),
     ),
     Endpoint(
         method="GET",
@@ -145,7 +170,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="POST",
         path="jobs/{id}/stop",
-        summary="Stop a job",
+        summary="Stop a job, whichever process does it",
         handle=stop,
         permissions=_ANY,
         answer=JobView,

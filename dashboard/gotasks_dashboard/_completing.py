@@ -198,7 +198,7 @@ async def _causes(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
 
 
 async def _spans(_desk: Desk, _typed: _Typed, _begun: str) -> Sequence[Value]:
-    return [(span, f"{said} ago") for span, said in _SPANS.items()]
+    return [("now", "this moment"), *((span, f"{said} ago") for span, said in _SPANS.items())]
 
 
 _FINDERS: Final[Mapping[str, Callable[[Desk, _Typed, str], Awaitable[Sequence[Value]]]]] = {

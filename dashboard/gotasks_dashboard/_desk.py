@@ -15,6 +15,7 @@ from gotasks_dashboard._cache import SharedAnswers
 from gotasks_dashboard._history import History
 from gotasks_dashboard._jobs import Jobs
 from gotasks_dashboard._live import Live, Overview
+from gotasks_dashboard._permissions import Access
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._trail import Trail
 from gotasks_py import (
@@ -72,7 +73,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.answers = SharedAnswers(self.store.clock.monotonic)
-        self.trail = Trail(self.store, self._acted)
+        self.trail = Trail(self.store, self._acted, self.settings.patience.total_seconds())
         self.live = Live(
             self.store, partial(self.overview, self), partial(self.answers.forget, SHORTLY)
         )
@@ -124,6 +125,19 @@ class Desk:
         except TimeoutError as error:
             msg = f"the store took longer than {limit:g} s"
             raise StoreUnavailableError(msg) from error
+
+    @asynccontextmanager
+    async def acting(
+        self, access: Access, action: str, target: Mapping[str, object], **details: object
+    ) -> AsyncGenerator[None]:
+        """Change something, with the patience of a look, and write down what became of it.
+
+        Raises:
+            StoreUnavailableError: it took too long; it may have been done all the same.
+        """
+        entry = self.trail.entry(access, action, target, **details)
+        async with self.trail.recorded(entry), self.bounded():
+            yield
 
     async def nodes(self) -> Sequence[Node]:
         """Tell which managers are there."""

@@ -65,6 +65,8 @@ class Endpoint:
     query: type[Model] = Nothing
     body: type[Model] = Nothing
     status: int = 200
+    refusals: tuple[int, ...] = ()
+    """Statuses of its own with which it refuses, besides those that all routes have."""
     media_type: str = "application/json"
 
 

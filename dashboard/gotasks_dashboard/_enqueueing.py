@@ -13,8 +13,11 @@ from gotasks_dashboard._acting import IdView, Moment, Name, Seconds, Whole, span
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
 from gotasks_dashboard._permissions import Permission
+from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._values import untagged
 from gotasks_py import PayloadError, TaskPolicy
+from gotasks_py import backoff as backoffs
+from gotasks_py.backoff import Backoff
 from gotasks_py.codec import codec_for_value
 
 _LIMIT: Final = 8 * 1024 * 1024
@@ -31,6 +34,12 @@ class TaskPolicyBody(Body):
     max_attempts: Whole | None = None
     ttl_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     timeout_seconds: Seconds | None = None
+    backoff: Annotated[
+        dict[str, Any] | None,
+        Field(description='As tasks have it, such as {"kind": "fixed", "delay_ms": 5000}.'),
+    ] = None
+    retry_until: Moment | None = None
+    metadata: dict[str, Any] = Field(default={}, description="An object, with tags as payloads.")
 
 
 class PayloadBody(Body):
@@ -73,7 +82,7 @@ async def enqueue(desk: Desk, call: Call[Nothing, EnqueueBody]) -> IdView:
     """Enqueue a task."""
     body = call.body
     target = {"queue": body.queue, "type": body.type}
-    async with desk.trail.recorded(call.access, "enqueue", target):
+    async with desk.acting(call.access, "enqueue", target):
         payload = _payload(desk, body)
         manager = await desk.manager_of(body.queue)
         policy = _policy(body.policy)
@@ -132,7 +141,35 @@ def _policy(body: TaskPolicyBody) -> TaskPolicy:
         max_attempts=body.max_attempts,
         ttl=span(body.ttl_seconds),
         timeout=span(body.timeout_seconds),
+        backoff=_backoff(body.backoff),
+        retry_until=body.retry_until,
+        metadata=_plain("metadata", body.metadata),
     )
+
+
+def _backoff(document: Mapping[str, Any] | None) -> Backoff | None:
+    if document is None:
+        return None
+    found = backoffs.from_document(_plain("backoff", document))
+    if found is None:
+        raise _unfit("backoff", "its kind is fixed, linear, exponential or fibonacci")
+    return found
+
+
+def _plain(what: str, given: Mapping[str, Any]) -> Mapping[str, object]:
+    try:
+        plain = untagged(dict(given))
+    except (ValueError, RecursionError) as error:
+        raise _unfit(what, str(error)) from error
+    if not isinstance(plain, dict):
+        raise _unfit(what, "an object is needed")
+    return plain
+
+
+def _unfit(what: str, why: str) -> Problem:
+    path = f"policy.{what}"
+    errors = [{"path": path, "message": why}]
+    return Problem(400, "bad_request", f"{path}: {why}", errors=errors)
 
 
 ENDPOINTS: Final = (

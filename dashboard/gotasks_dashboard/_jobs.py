@@ -66,6 +66,7 @@ class JobView(TypedDict):
     query: str | None
     ids: int | None
     state: str
+    is_stopping: bool
     total: CountView | None
     changed: int
     refused: Sequence[RefusedView]
@@ -87,7 +88,7 @@ class Job:
     fresh_lifetime: bool
     is_redacted: bool
     """Whether reasons are not told in full, for they name unique keys."""
-    total: Count | None = None
+    total: Count
     report: BulkReport = field(default_factory=BulkReport)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     is_stopped: bool = False
@@ -126,10 +127,6 @@ class Jobs:
 
     async def begin(self, job: Job) -> None:
         """Begin a job, and let it go on by itself."""
-        if job.wanted is not None:
-            job.total = await self._manager.count_tasks(job.wanted)
-        else:
-            job.total = Count(len(job.ids))
         await self._trail.record(job.entry)
         self._jobs[job.entry.id] = job
 
@@ -138,7 +135,7 @@ class Jobs:
 
         spawn_detached(run, f"gotasks_dashboard {job.entry.action}")
 
-    async def stop(self, job: Job) -> None:
+    def stop(self, job: Job) -> None:
         """Let a job do nothing more."""
         job.is_stopped = not job.is_over
         job.scope.cancel()
@@ -212,11 +209,13 @@ class Jobs:
                 return manager.delete
 
     async def _tell(self, job: Job) -> None:
-        """Write down now and then how far it has come, for other processes to read."""
+        """Write down now and then how far it has come, and do what other processes ask."""
         while True:
             await anyio.sleep(_TOLD_SECONDS)
             self._note(job)
             await self._trail.record(job.entry)
+            if await self._trail.is_told_to_stop(job.entry.id):
+                self.stop(job)
 
     def _note(self, job: Job) -> None:
         report = job.report
@@ -239,14 +238,15 @@ def job_view(job: Job, access: Access) -> JobView:
         refused = [(task_id, _REFUSED) for task_id, _ in refused]
     return {
         **entry_view(job.entry, access),
-        "total": None if job.total is None else count_view(job.total),
+        "is_stopping": job.is_stopped and not job.is_over,
+        "total": count_view(job.total),
         "changed": job.report.changed,
         "refused": [{"id": str(task_id), "message": why} for task_id, why in refused],
         "refused_count": job.report.refused,
     }
 
 
-def entry_view(entry: AuditEntry, access: Access) -> JobView:
+def entry_view(entry: AuditEntry, access: Access, *, is_stopping: bool = False) -> JobView:
     """Show a job as the audit knows it, such as one of another process.
 
     Whose it is, and what was searched for, is told to its own user and to those who may see the
@@ -261,6 +261,7 @@ def entry_view(entry: AuditEntry, access: Access) -> JobView:
         "query": query if is_told and isinstance(query, str) else None,
         "ids": ids if isinstance(ids, int) else None,
         "state": entry.outcome.value,
+        "is_stopping": is_stopping and entry.outcome is Outcome.RUNNING,
         "total": None,
         "changed": entry.changed or 0,
         "refused": [],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from http import HTTPStatus
 from typing import Any, Final, NotRequired
 
 from pydantic import TypeAdapter
@@ -37,7 +38,7 @@ class ProblemView(TypedDict):
 
 _JSON: Final = "application/json"
 _TEMPLATE: Final = "#/components/schemas/{model}"
-_READ: Final = (400, 403, 404, 501, 502, 503)
+_READ: Final = (400, 403, 404, 405, 500, 501, 502, 503)
 _WRITTEN: Final = (*_READ, 409, 413, 415, 422)
 _OWN_HEADER: Final[Mapping[str, object]] = {
     "name": "X-Gotasks",
@@ -142,10 +143,10 @@ def _responses(
             (
                 str(status),
                 {
-                    "description": "Refused",
+                    "description": HTTPStatus(status).phrase,
                     "content": {MEDIA_TYPE: {"schema": schemas["problem"]}},
                 },
             )
-            for status in refused
+            for status in sorted({*refused, *endpoint.refusals})
         ),
     ]

@@ -16,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from gotasks_dashboard._problems import Problem
+
 PATHS: Final = (
     "queues",
     "tasks",
@@ -32,6 +34,16 @@ PATHS: Final = (
 
 _ASKED_ANEW: Final = {"Cache-Control": "no-cache"}
 _BASE: Final = b"__BASE__"
+_SAID: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<h1>{title}</h1>
+<p>{detail}</p>
+</html>
+"""
 _TYPES: Final = {".js": "text/javascript", ".map": "application/json", ".woff2": "font/woff2"}
 
 
@@ -48,11 +60,30 @@ def base_of(request: Request) -> str:
     return f"{quote(root.rstrip('/'))}/"
 
 
-async def page(request: Request) -> Response:
+async def page(request: Request, status: int = 200) -> Response:
     """Serve the page, which reads from its address what to show."""
     found = _found("index.html")
     base = html.escape(base_of(request)).encode()
-    return Response(found.data.replace(_BASE, base), 200, _ASKED_ANEW, "text/html")
+    return Response(found.data.replace(_BASE, base), status, _ASKED_ANEW, "text/html")
+
+
+def is_opened(request: Request) -> bool:
+    """Whether somebody opens an address in a browser, who would not read JSON."""
+    accepted = request.headers.get("accept", "")
+    return request.method in {"GET", "HEAD"} and "text/html" in accepted
+
+
+def is_of_page(request: Request) -> bool:
+    """Whether an address is one for people, and not of the API or of a file."""
+    below = request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/")
+    return below.partition("/")[0] not in {"api", "static"}
+
+
+def said(problem: Problem) -> Response:
+    """Tell somebody who may not even have the page's files what is wrong."""
+    title, detail = html.escape(str(problem.body["title"])), html.escape(str(problem))
+    text = _SAID.format(title=title, detail=detail)
+    return Response(text, problem.status, problem.headers, "text/html")
 
 
 async def to_page(scope: Scope, receive: Receive, send: Send) -> None:

@@ -31,8 +31,8 @@ QUALIFIERS: Final[Mapping[str, str]] = {
     "error": "a piece of the message of one of its errors",
     "fingerprint": "dead of this cause",
     "payload.PATH": "a value in its payload, such as payload.user.id:42",
-    "after": "to run at this time or later: 2026-01-31T12:00Z, a date, or 2h ago",
-    "before": "to run before this time: 2026-01-31T12:00Z, a date, or 2h ago",
+    "after": "to run at this time or later: 2026-01-31T12:00Z, a date, 2h ago, or now",
+    "before": "to run before this time: 2026-01-31T12:00Z, a date, 2h ago, or now",
 }
 
 REVEALING: Final = frozenset({"tag", "key", "error", "payload.PATH"})
@@ -45,6 +45,7 @@ _WORD: Final = re.compile(
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _ID: Final = re.compile(r"[0-9a-fA-F]{24}")
 _AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
+_NEXT: Final = timedelta(milliseconds=1)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _INT64: Final = 2**63
 _LAST_UNIT: Final = 0xFFFF
@@ -199,6 +200,8 @@ def _no_constant(name: str) -> object:
 
 
 def _moment(word: Word, now: datetime) -> datetime:
+    if word.value == "now":
+        return now + _NEXT  # what is to run at this very moment is due, and no longer to come
     if ago := _AGO.fullmatch(word.value):
         try:
             return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
@@ -210,5 +213,5 @@ def _moment(word: Word, now: datetime) -> datetime:
     except OverflowError as error:
         raise word.problem("in UTC that lies beyond the years 1 to 9999") from error
     except ValueError as error:
-        why = "a time is 2026-01-31T12:00Z, 2026-01-31, or a span such as 30m, 2h or 7d"
+        why = "a time is 2026-01-31T12:00Z, 2026-01-31, now, or a span such as 30m, 2h or 7d"
         raise word.problem(why) from error

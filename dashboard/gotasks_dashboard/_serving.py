@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
@@ -14,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Model
-from gotasks_dashboard._pages import base_of
+from gotasks_dashboard._pages import base_of, is_of_page, is_opened, page, said
 from gotasks_dashboard._permissions import Access
 from gotasks_dashboard._problems import Problem, code_of, problem_of
 from gotasks_dashboard._security import check_mutation
@@ -68,24 +70,31 @@ def server_of(endpoint: Endpoint, desk: Desk) -> Serve:
     return serve
 
 
-async def refused(_request: Request, error: Exception) -> Response:
-    """Answer with what went wrong."""
-    match error:
-        case Problem():
-            problem = error
-        case GotasksError():
-            problem = problem_of(error)
-        case HTTPException():
-            headers = error.headers
-            problem = Problem(
-                error.status_code, code_of(error.status_code), error.detail, headers=headers
-            )
-        case _:
-            logger.error("a request failed", exc_info=error)
-            problem = Problem(500, "internal", "something went wrong; the server's log has it")
-    response = problem.response()
+async def refused(request: Request, error: Exception) -> Response:
+    """Answer with what went wrong: as a page to who opens an address for people."""
+    problem = _problem(error)
+    is_error = problem.status >= HTTPStatus.BAD_REQUEST
+    if not (is_error and is_opened(request) and is_of_page(request)):
+        response = problem.response()
+    elif problem.status == HTTPStatus.NOT_FOUND and ACCESS in request.scope:
+        response = await page(request, problem.status)
+    else:
+        response = said(problem)
     response.headers.setdefault("Cache-Control", "no-store")
     return response
+
+
+def _problem(error: Exception) -> Problem:
+    match error:
+        case Problem():
+            return error
+        case GotasksError():
+            return problem_of(error)
+        case HTTPException(status_code=status):
+            return Problem(status, code_of(status), error.detail, headers=error.headers)
+        case _:
+            logger.error("a request failed", exc_info=error)
+            return Problem(500, "internal", "something went wrong; the server's log has it")
 
 
 def _query_of(request: Request) -> Mapping[str, str]:
@@ -104,7 +113,7 @@ async def _body_of(request: Request) -> Mapping[str, Any]:
             detail = f"more than {_LARGEST_BODY} bytes were sent"
             raise Problem(413, "payload_too_large", detail)
     try:
-        body: object = json.loads(data, parse_constant=_no_constant)
+        body: object = json.loads(data, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "bad_request", f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
@@ -115,6 +124,14 @@ async def _body_of(request: Request) -> Mapping[str, Any]:
 def _no_constant(name: str) -> object:
     msg = f"{name} is none; a payload says it as {{'$float': '{name}'}}"
     raise ValueError(msg)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        msg = f"{text:.40} is beyond what a number can be"
+        raise ValueError(msg)
+    return value
 
 
 def _read(model: type[M], given: Mapping[str, Any]) -> M:

@@ -8,25 +8,45 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+import anyio
 
 from gotasks_dashboard._permissions import Access
 from gotasks_dashboard._problems import Problem, problem_of
-from gotasks_py import AuditEntry, Auditing, GotasksError, Outcome, Store
+from gotasks_py import (
+    AuditEntry,
+    Auditing,
+    GotasksError,
+    Outcome,
+    Store,
+    StoreUnavailableError,
+)
+from gotasks_py.patience import patience
 
 logger = logging.getLogger("gotasks_dashboard.audit")
 
 _LONGEST_ERROR: Final = 1_000
+_MOST_OWED: Final = 100
 _counter = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
 class Trail:
-    """Writes into the store; ``acted`` is called when something was done, or may have been."""
+    """Writes into the store; ``acted`` is called when something was done, or may have been.
 
-    store: Store
-    acted: Callable[[AuditEntry], None]
+    One write may take so many seconds. What the store would not take is kept, and written
+    when it can be: with what is done next, or before somebody reads the audit here.
+    """
+
+    def __init__(
+        self, store: Store, acted: Callable[[AuditEntry], None], patience_seconds: float
+    ) -> None:
+        self.acted = acted
+        self._store = store
+        self._patience_seconds = patience_seconds
+        self._owed: dict[str, AuditEntry] = {}
+        self._turn = anyio.Lock()
 
     def entry(
         self, access: Access, action: str, target: Mapping[str, object], **details: object
@@ -34,7 +54,7 @@ class Trail:
         """Begin to tell of something that somebody does."""
         return AuditEntry(
             id=_new_id(),
-            at=self.store.clock.now(),
+            at=self._store.clock.now(),
             user=access.user,
             action=action,
             target=target,
@@ -54,19 +74,63 @@ class Trail:
             entry.details,
             entry.outcome,
         )
-        if not isinstance(self.store, Auditing):
+        self._owed.pop(entry.id, None)
+        self._owed[entry.id] = entry
+        if len(self._owed) > _MOST_OWED:
+            del self._owed[next(iter(self._owed))]
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Write down what the store has not taken yet."""
+        store = self._store
+        if not isinstance(store, Auditing):
+            self._owed.clear()
             return
+        seconds = self._patience_seconds
         try:
-            await self.store.audit(entry)
-        except GotasksError as error:
-            logger.error("the audit could not be written: %s", error)  # noqa: TRY400  - the cause is the store, not this code
+            # A sender who has gone changes nothing about what was done.
+            with anyio.fail_after(seconds, shield=True), patience(seconds):
+                async with self._turn:
+                    await self._pay(store)
+        except (GotasksError, TimeoutError) as error:
+            _complain(error)
+
+    async def _pay(self, store: Auditing) -> None:
+        while self._owed:
+            entry = next(iter(self._owed.values()))
+            try:
+                await store.audit(entry)
+            except StoreUnavailableError:
+                raise
+            except GotasksError as error:
+                _complain(error)  # it would be refused again
+            if self._owed.get(entry.id) is entry:
+                del self._owed[entry.id]
+
+    def wish(self, access: Access, job_id: str) -> AuditEntry:
+        """Ask that a job be stopped, by an entry that the process that does it looks for."""
+        return replace(self.entry(access, "stop", {"job": job_id}), id=_wish_id(job_id))
+
+    async def is_told_to_stop(self, job_id: str) -> bool:
+        """Whether somebody has asked, in whichever process, that a job be stopped."""
+        store = self._store
+        if not isinstance(store, Auditing):
+            return False
+        try:
+            return await store.audited(_wish_id(job_id)) is not None
+        except GotasksError:
+            return False  # it is asked again soon
 
     @asynccontextmanager
-    async def recorded(
-        self, access: Access, action: str, target: Mapping[str, object], **details: object
-    ) -> AsyncGenerator[None]:
+    async def recorded(self, entry: AuditEntry) -> AsyncGenerator[None]:
         """Write down what is done in the block, and what has become of it."""
-        entry = self.entry(access, action, target, **details)
+        async with self.unless_failed(entry):
+            yield
+        await self.record(replace(entry, finished_at=self._store.clock.now()))
+
+    @asynccontextmanager
+    async def unless_failed(self, entry: AuditEntry) -> AsyncGenerator[None]:
+        """Write down what was tried in the block, if it fails."""
         try:
             yield
         except Exception as error:
@@ -75,7 +139,14 @@ class Trail:
             raise
         finally:
             self.acted(entry)
-        await self.record(replace(entry, finished_at=self.store.clock.now()))
+
+
+def _wish_id(job_id: str) -> str:
+    return f"stop.{job_id}"
+
+
+def _complain(error: Exception) -> None:
+    logger.error("the audit could not be written: %s", str(error) or "it took too long")
 
 
 def _said(error: Exception) -> str:

@@ -16,7 +16,8 @@ from gotasks_dashboard._history import Past, Place
 from gotasks_dashboard._query import written
 from gotasks_dashboard._series import LatencyView, RangeQuery, latency_view, past_of, period_of
 from gotasks_dashboard._values import moment
-from gotasks_py import Activity, DeadGroup, LatencySketch, Node, Status, TaskFilter
+from gotasks_dashboard._views import CountView, total_of
+from gotasks_py import Activity, Count, DeadGroup, LatencySketch, Node, Status, TaskFilter
 
 _MOST_GROUPS: Final = 50
 _TYPES_SECONDS: Final = 5.0
@@ -65,13 +66,14 @@ class BarView(TypedDict):
 
 
 class TypeDetailView(TypedDict):
-    """How one type is doing, and what it fails of."""
+    """How one type is doing, and what it fails of; ``others`` are dead of causes not listed."""
 
     since: str
     until: str
     summary: TypeView
     histogram: Sequence[BarView]
     failures: Sequence[GroupView]
+    others: CountView
     schema: Mapping[str, object] | None
     is_complete: bool
 
@@ -111,12 +113,14 @@ async def type_detail(desk: Desk, call: Call[TypeRangeQuery, Nothing]) -> TypeDe
         summed = _by_type(past).get(place, Activity())
         nodes = await desk.metering.nodes() if desk.metering else ()
         since, until = period_of(query.range, desk.store.clock.now())
+        failures = await _failures(desk, place)
         return {
             "since": moment(since) or "",
             "until": moment(until) or "",
             "summary": _view(desk, place, summed, nodes),
             "histogram": _histogram(summed.run),
-            "failures": await _failures(desk, place),
+            "failures": failures,
+            "others": await _others(desk, place, failures),
             "schema": schema_of(desk, *place),
             "is_complete": past.is_complete,
         }
@@ -194,6 +198,17 @@ async def _failures(desk: Desk, place: Place) -> Sequence[GroupView]:
         key=lambda each: each["count"]["value"],
         reverse=True,
     )[:_MOST_GROUPS]
+
+
+async def _others(desk: Desk, place: Place, failures: Sequence[GroupView]) -> CountView:
+    """Count the dead letters of a type whose cause is not among those listed."""
+    queue, name = place
+    dead = await desk.inspected.count_tasks(
+        TaskFilter(queue=queue, type=name, status=[Status.DEAD])
+    )
+    listed = total_of(Count(**each["count"]) for each in failures)
+    is_exact = dead.is_exact and listed["is_exact"]
+    return {"value": max(0, dead.value - listed["value"]), "is_exact": is_exact}
 
 
 async def _failure(desk: Desk, place: Place, cause: str) -> GroupView | None:

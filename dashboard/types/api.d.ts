@@ -183,6 +183,7 @@ declare namespace Api {
 	type TypeDetail = Omit<TypeRow, "schema"> & {
 		histogram: Bucket[];
 		failures: Group[];
+		others: Count;
 		schema: Schema | null;
 	};
 
@@ -243,6 +244,7 @@ declare namespace Api {
 		query: string | null;
 		ids: number | null;
 		state: "running" | "done" | "stopped" | "failed";
+		is_stopping: boolean;
 		total: Count | null;
 		changed: number;
 		refused: { id: string; message: string }[];

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field
 
-from gotasks_dashboard import Permission, dashboard
+from gotasks_dashboard import Permission, _jobs, dashboard
 from gotasks_py import Manager, Node, QueuePolicy, TaskType
-from gotasks_py.errors import StoreUnavailableError
+from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.metering import Beat, Metering, Report
 from tests.dashboard.conftest import Browse, everything, open_to_all, read
 from tests.lab import HOUR, MINUTE, Lab
@@ -138,7 +138,7 @@ async def test_a_queue_is_paused_resumed_and_changed(lab: Lab, browse: Browse) -
         ),
         ("queues/policy", {"queue": "q", "changes": {}}, 400, "bad_request"),
         ("queues/policy", {"queue": "q", "changes": {"weight": 0}}, 400, "bad_request"),
-        ("queues/policy", {"queue": "q", "changes": {"lanes": 2}}, 400, "bad_request"),
+        ("queues/policy", {"queue": "q", "changes": {"lanes": 65}}, 400, "bad_request"),
         ("queues/resume", {"queue": ["q"]}, 400, "bad_request"),
         ("queues/resume", {"queue": {"$ne": ""}}, 400, "bad_request"),
         ("nodes/quiet", {"node": "nobody"}, 404, "unknown_node"),
@@ -230,6 +230,61 @@ async def test_a_task_is_enqueued_with_exact_values_and_can_be_cloned(
         client, "tasks", 409, queue="q", type="t", payload=1, policy={"unique_key": "k"}
     )
     assert again["code"] == "duplicate"
+
+
+async def test_all_settings_of_a_task_can_be_given_to_its_clone(lab: Lab, browse: Browse) -> None:
+    await lab.store.register_queue(QueuePolicy("q"))
+    client = browse(open_to_all(lab.store))
+    policy = {
+        "max_attempts": 7,
+        "timeout_seconds": 1.5,
+        "retry_until": "2099-01-01T00:00:00.000Z",
+        "metadata": {"big": {"$int": str(2**60)}, "at": {"$date": "2026-01-31T12:00:00.000Z"}},
+        "backoff": {"kind": "exponential", "base_ms": 50, "cap_ms": 60_000, "factor": 1.5},
+        "tags": ["a, b"],
+    }
+    made = await send(client, "tasks", 201, queue="q", type="t", payload=1, policy=policy)
+    first = await read(client, f"/api/tasks/{made['id']}")
+    told = {name: first[name] for name in policy}
+    assert told == policy | {"backoff": told["backoff"]}
+    assert told["backoff"]["base_ms"] == 50
+    made = await send(client, "tasks", 201, queue="q", type="t", payload=1, policy=told)
+    clone = await read(client, f"/api/tasks/{made['id']}")
+    assert {name: clone[name] for name in policy} == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "path"),
+    [
+        ({"backoff": {"kind": "random"}}, "policy.backoff"),
+        ({"backoff": {"kind": "fixed", "delay_ms": 10**30}}, "policy.backoff"),
+        ({"backoff": {"kind": "exponential", "factor": "x"}}, "policy.backoff"),
+        ({"metadata": {"$date": "2026-01-31T12:00:00Z"}}, "policy.metadata"),
+        ({"metadata": {"x": {"$int": "x"}}}, "policy.metadata"),
+        ({"metadata": [1]}, "policy.metadata"),
+        ({"retry_until": "2099-01-01T00:00:00"}, "policy.retry_until"),
+    ],
+)
+async def test_settings_that_make_no_sense_are_named(
+    mem_lab: Lab, browse: Browse, policy: dict[str, Any], path: str
+) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    client = browse(open_to_all(mem_lab.store))
+    refused = await send(client, "tasks", 400, queue="q", type="t", policy=policy)
+    assert [each["path"] for each in refused["errors"]] == [path]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+async def test_a_number_that_would_be_infinite_is_refused(
+    mem_lab: Lab, browse: Browse, number: str
+) -> None:
+    client = browse(open_to_all(mem_lab.store))
+    body = f'{{"queue": "q", "type": "t", "payload": {number}}}'
+    answer = await client.post(
+        "/api/tasks", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert "beyond what a number can be" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("source", ["manager", "types"])
@@ -371,7 +426,6 @@ async def test_a_job_can_be_stopped_and_is_known_to_other_processes(
     other = browse(open_to_all(lab.store))
     job = await send(client, "jobs", 202, action="requeue", ids=chosen, per_second=1)
     assert (await read(other, f"/api/jobs/{job['id']}"))["state"] == "running"
-    assert (await other.post(f"/api/jobs/{job['id']}/stop", json={})).status_code == 404
     await until(lambda: changed(client, job))
     await send(client, f"jobs/{job['id']}/stop")
     done = await finished(client, job)
@@ -379,6 +433,31 @@ async def test_a_job_can_be_stopped_and_is_known_to_other_processes(
     assert 1 <= done["changed"] < 3
     elsewhere = await finished(other, job)
     assert (elsewhere["state"], elsewhere["changed"]) == ("stopped", done["changed"])
+    assert await send(other, f"jobs/{job['id']}/stop") == elsewhere  # it is over
+    log = (await read(client, "/api/audit"))["entries"]
+    assert [each["action"] for each in log] == ["stop", "requeue"]
+    assert log[0]["target"] == {"job": job["id"]}
+
+
+async def test_a_job_can_be_stopped_from_another_process(
+    lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_jobs, "_TOLD_SECONDS", 0.05)
+    await lab.store.register_queue(QueuePolicy("q"))
+    chosen = [await dead(lab) for _ in range(50)]
+    client = browse(open_to_all(lab.store))
+    other = browse(open_to_all(lab.store, identify=lambda _: "bob"))
+    nobody = browse(dashboard(lab.store, authorize=lambda _: {Permission.VIEW, Permission.DELETE}))
+    job = await send(client, "jobs", 202, action="requeue", ids=chosen, per_second=1)
+    assert (await send(nobody, f"jobs/{job['id']}/stop", 403))["permission"] == "requeue"
+    asked = await send(other, f"jobs/{job['id']}/stop")
+    assert (asked["state"], asked["is_stopping"]) == ("running", True)
+    done = await finished(client, job)
+    assert (done["state"], done["is_stopping"]) == ("stopped", False)
+    elsewhere = await finished(other, job)
+    assert (elsewhere["state"], elsewhere["is_stopping"]) == ("stopped", False)
+    (stop,) = (await read(client, "/api/audit", action="stop"))["entries"]
+    assert stop["user"] == "bob"
 
 
 async def changed(client: httpx.AsyncClient, job: Any) -> bool:
@@ -436,10 +515,79 @@ async def test_an_audit_that_cannot_be_written_undoes_nothing(
         raise StoreUnavailableError
 
     await mem_lab.store.register_queue(QueuePolicy("q"))
-    monkeypatch.setattr(mem_lab.store, "audit", away)
-    await send(browse(open_to_all(mem_lab.store)), "queues/pause", queue="q")
+    client = browse(open_to_all(mem_lab.store))
+    with monkeypatch.context() as outage:
+        outage.setattr(mem_lab.store, "audit", away)
+        await send(client, "queues/pause", queue="q")
     (queue,) = await mem_lab.store.overview()  # type: ignore[attr-defined]  # memory has it
     assert queue.pause is not None
+    # It is written when the store takes it again.
+    (entry,) = (await read(client, "/api/audit"))["entries"]
+    assert (entry["action"], entry["outcome"]) == ("pause", "done")
+
+
+async def test_an_entry_that_is_refused_does_not_keep_others_out(
+    mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_entry: object) -> None:
+        raise StoreError("the document is too large")
+
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    client = browse(open_to_all(mem_lab.store))
+    with monkeypatch.context() as refusing:
+        refusing.setattr(mem_lab.store, "audit", refuse)
+        await send(client, "queues/pause", queue="q")
+    await send(client, "queues/resume", queue="q")
+    assert [each["action"] for each in (await read(client, "/api/audit"))["entries"]] == ["resume"]
+
+
+IMPATIENT = timedelta(milliseconds=100)
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "body", "action"),
+    [
+        ("get", f"tasks/{MISSING}/cancel", {}, "cancel"),
+        ("pause_queue", "queues/pause", {"queue": "q"}, "pause"),
+        ("change_queue", "queues/policy/reset", {"queue": "q"}, "reset_policy"),
+        ("insert", "tasks", {"queue": "q", "type": "t"}, "enqueue"),
+        ("count_tasks", "jobs", {"action": "delete", "query": "queue:q"}, "delete"),
+    ],
+)
+async def test_a_change_that_takes_too_long_is_given_up_and_told_of(
+    mem_lab: Lab,
+    browse: Browse,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    path: str,
+    body: dict[str, Any],
+    action: str,
+) -> None:
+    async def hang(*_: object, **__: object) -> None:
+        await anyio.sleep_forever()
+
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    monkeypatch.setattr(mem_lab.store, operation, hang)
+    client = browse(open_to_all(mem_lab.store, patience=IMPATIENT))
+    answer = await client.post(f"/api/{path}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert answer.headers["retry-after"] == "2"
+    (entry,) = (await read(client, "/api/audit"))["entries"]
+    assert (entry["action"], entry["outcome"]) == (action, "failed")
+    assert "longer than 0.1 s" in entry["error"]
+    assert (await read(client, "/api/jobs"))["jobs"] == []
+
+
+async def test_an_audit_that_takes_too_long_holds_nobody_up(
+    mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_entry: object) -> None:
+        await anyio.sleep_forever()
+
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    monkeypatch.setattr(mem_lab.store, "audit", hang)
+    client = browse(open_to_all(mem_lab.store, patience=IMPATIENT))
+    await send(client, "queues/pause", queue="q")
 
 
 async def test_what_fails_unforeseen_is_in_the_audit(

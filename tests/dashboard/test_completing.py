@@ -62,7 +62,7 @@ async def test_values_are_those_that_there_are(filled: Lab, browse: Browse) -> N
         ("tag:<", ["<b>"]),
         ("worker:", ["m.1"]),
         ("fingerprint:", ["f" * 16]),
-        ("after:", ["30m", "1h", "24h", "7d"]),
+        ("after:", ["now", "30m", "1h", "24h", "7d"]),
         ("error:", []),
         ("nonsense:", []),
     ):

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from gotasks_dashboard import _types
 from gotasks_py import LatencySketch, Node, QueuePolicy, Status, TaskType
 from gotasks_py.metering import Beat, Metering, Report
 from gotasks_py.metrics import (
@@ -199,6 +200,23 @@ async def test_a_type_tells_its_run_times_and_what_it_fails_of(lab: Lab, browse:
     }
     for group in found["failures"]:
         assert (await read(client, "/api/tasks/count", q=group["query"]))["value"] == 1
+    assert found["others"] == {"value": 0, "is_exact": True}
+
+
+async def test_dead_letters_of_causes_too_rare_to_be_listed_are_counted(
+    mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_types, "_MOST_GROUPS", 2)
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    for cause in range(5):
+        task_id = await mem_lab.enqueue(type="t")
+        now = mem_lab.store.clock.now()
+        fields = {"error_fingerprint": f"{cause:016x}", "finished_at": now}
+        mem_lab.edit(task_id, "due_at", status="dead", errors=[], **fields)
+    client = browse(open_to_all(mem_lab.store))
+    found = await complete(client, "/api/types/detail", queue="q", type="t")
+    assert len(found["failures"]) == 2
+    assert found["others"] == {"value": 3, "is_exact": True}
 
 
 async def test_a_type_shows_what_it_shares_with_a_type_that_died_of_it_later(

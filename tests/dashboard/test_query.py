@@ -34,6 +34,7 @@ from tests.lab import START
         ("payload.a:NaN payload.b:[1]", TaskFilter(payload={"a": "NaN", "b": "[1]"})),
         ("payload.a:.*", TaskFilter(payload={"a": ".*"})),
         ("after:2h", TaskFilter(run_from=START - timedelta(hours=2))),
+        ("before:now", TaskFilter(run_before=START + timedelta(milliseconds=1))),
         ("before:2026-01-01T12:00Z", TaskFilter(run_before=START)),
         ("before:2026-01-01T12:00", TaskFilter(run_before=START)),
     ],

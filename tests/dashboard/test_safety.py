@@ -210,6 +210,40 @@ async def test_no_name_leads_out_of_the_folder(mem_lab: Lab, browse: Browse, pat
     assert answer.status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/nosuch", "/tasks/a/b", "/static2", "/ops/"])
+async def test_who_opens_what_is_not_there_sees_a_page(
+    mem_lab: Lab, browse: Browse, path: str
+) -> None:
+    client = browse(open_to_all(mem_lab.store))
+    opened = await client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (opened.status_code, opened.headers["content-type"]) == (404, HTML)
+    assert "static/main.js" in opened.text
+    asked = await client.get(path)
+    assert (asked.status_code, asked.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/api/nosuch", "/static/nosuch.js"])
+async def test_what_is_not_for_people_is_told_as_a_problem(
+    mem_lab: Lab, browse: Browse, path: str
+) -> None:
+    client = browse(open_to_all(mem_lab.store))
+    opened = await client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (opened.status_code, opened.json()["code"]) == (404, "not_found")
+
+
+async def test_who_may_not_look_is_told_so_in_words(mem_lab: Lab, browse: Browse) -> None:
+    def hide(_request: object) -> set[Permission]:
+        raise HTTPException(404, "there is no <b>dashboard</b>")
+
+    answers: list[tuple[Any, int]] = [(lambda _: (), 403), (hide, 404)]
+    for authorize, status in answers:
+        client = browse(dashboard(mem_lab.store, authorize=authorize))
+        opened = await client.get("/queues", headers={"Accept": "text/html"})
+        assert (opened.status_code, opened.headers["content-type"]) == (status, HTML)
+        assert "script" not in opened.text
+        assert "<b>" not in opened.text
+
+
 async def test_files_are_asked_for_anew_and_sent_once(mem_lab: Lab, browse: Browse) -> None:
     client = browse(open_to_all(mem_lab.store))
     first = await client.get("/static/index.html")
@@ -256,3 +290,4 @@ def test_impossible_settings_are_refused(
 
 
 VIEW = Permission.VIEW
+HTML = "text/html; charset=utf-8"

@@ -25,8 +25,13 @@ async def test_an_overview_counts_and_tells_what_is_due(lab: Lab, browse: Browse
         await lab.enqueue()
     await lab.enqueue(run_at=lab.store.clock.now() + MINUTE, due_at=lab.store.clock.now() + MINUTE)
     await lab.claim()
-    found = await read(browse(open_to_all(lab.store)), "/api/overview")
+    client = browse(open_to_all(lab.store))
+    found = await read(client, "/api/overview")
     (queue,) = found["queues"]
+    for number, search in (("backlog", "before:now"), ("scheduled", "after:now")):
+        query = f"queue:q status:pending {search}"
+        assert await read(client, "/api/tasks/count", q=query) == queue[number]
+        assert len((await read(client, "/api/tasks", q=query))["tasks"]) == queue[number]["value"]
     assert queue["name"] == "q"
     assert queue["counts"]["pending"] == {"value": 3, "is_exact": True}
     assert queue["counts"]["running"] == {"value": 1, "is_exact": True}

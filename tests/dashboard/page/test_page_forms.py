@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import pytest
 from playwright.async_api import Browser, Page, expect
@@ -141,6 +143,44 @@ async def test_a_task_is_cloned_and_edited(site: Site, shop: Lab) -> None:
     assert clone.payload["number"] == BIG
     assert clone.payload["gifts"] == ["doll"]
     assert clone.payload["payment"] == {"kind": "card", "number": "4"}
+
+
+async def test_a_clone_begins_with_all_settings(site: Site, shop: Lab) -> None:
+    settings: dict[str, Any] = {
+        "tags": ["a, b", 'say "x"', "c"],
+        "max_attempts": 7,
+        "timeout_ms": 1500,
+        "priority": 2,
+        "unique_key": "k",
+        "retry_until": datetime(2099, 1, 1, 12, 0, 5, tzinfo=UTC),
+        "metadata": {"by": "ann", "big": BIG},
+        "backoff": {"kind": "fixed", "delay_ms": 50, "jitter": 0.0},
+    }
+    task_id = await shop.enqueue(type="order", payload={"number": 1}, **settings)
+    page = await site.open(f"new?from={task_id}")
+    await expect(page.get_by_label("Unique key")).to_have_value("")
+    await expect(page.get_by_text("holds k until it is final")).to_be_visible()
+    first, clone = await shop.get(task_id), await enqueued(page, shop)
+    for name in ("tags", "max_attempts", "timeout", "priority", "retry_until", "metadata"):
+        assert getattr(clone, name) == getattr(first, name), name
+    assert clone.backoff == first.backoff
+    assert (clone.unique_key, clone.payload["number"]) == (None, 1)  # type: ignore[index]
+
+
+async def test_what_was_entered_outlives_another_choice_of_type(site: Site, shop: Lab) -> None:
+    page = await site.open("new?queue=q&type=order")
+    await page.get_by_label("number", exact=True).fill("7")
+    await page.get_by_role("combobox", name="Type").fill("other")
+    await page.get_by_role("combobox", name="Type").press("Tab")
+    await expect(page.get_by_label("JSON", exact=True)).to_have_value(re.compile('"number": 7'))
+    await page.get_by_label("JSON", exact=True).fill('{"number": 1e999}')
+    await page.get_by_role("button", name="Enqueue").click()
+    await expect(page.get_by_role("alert")).to_contain_text("beyond what a number can be")
+    await page.get_by_label("JSON", exact=True).fill('{"number": 8}')
+    await page.get_by_role("combobox", name="Type").fill("order")
+    await page.get_by_role("combobox", name="Type").press("Tab")
+    await expect(page.get_by_label("number", exact=True)).to_have_value("8")
+    assert (await enqueued(page, shop)).type == "order"
 
 
 async def test_a_taken_key_leads_to_the_task_that_has_it(site: Site, shop: Lab) -> None:

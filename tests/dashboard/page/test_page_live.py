@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from playwright.async_api import Browser, Route, expect
 
 from gotasks_dashboard import Permission, dashboard
+from gotasks_py import Node
 from gotasks_py.controls import QueueChanges
+from gotasks_py.metering import Beat, Metering, Report
 from tests.dashboard.page.conftest import Site, a_dead_one, site_of
 from tests.lab import Lab
 
@@ -114,6 +117,35 @@ async def test_who_may_only_look_is_offered_nothing_else(browser: Browser, shop:
                 offered = page.locator("main").get_by_role(role, name=doing)
                 await expect(offered).to_have_count(1 if (path, role) == ("tasks", "button") else 0)
             await expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+async def test_a_deploy_is_marked_in_the_charts(site: Site, shop: Lab) -> None:
+    assert isinstance(shop.store, Metering)
+    for version in ("1.0", "2.0"):
+        node = Node(
+            id=f"anna.{version}",
+            host="h",
+            pid=1,
+            version=version,
+            queues=["q"],
+            capacity=4,
+            started_at=shop.store.clock.now() - timedelta(minutes=10),
+        )
+        await shop.store.report(Report(beat=Beat(node=node, good_for=timedelta(hours=1))))
+    page = await site.open()
+    mark = page.locator(".chart").first.locator(".deploy")
+    await expect(mark.last).to_contain_text("2.0")
+
+
+async def test_a_queue_is_not_paused_until_a_time_that_has_passed(site: Site, shop: Lab) -> None:
+    page = await site.open("queues?queue=q")
+    await page.get_by_role("button", name="Pause").click()
+    dialog = page.get_by_role("dialog", name="Pause q?")
+    await dialog.get_by_label("Until").fill("2020-01-01T12:00")
+    await dialog.get_by_role("button", name="Pause", exact=True).click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("That time has passed")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("button", name="Pause")).to_be_visible()
 
 
 async def test_a_queue_is_paused_and_goes_on(site: Site, shop: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -112,6 +113,46 @@ async def test_all_that_match_are_deleted_not_only_the_page(site: Site, shop: La
     await expect(page.get_by_role("region", name="Bulk job")).to_contain_text("60 deleted")
     await expect(page.get_by_text("No task fits")).to_be_visible()
     assert (await shop.get(kept)).status is Status.PENDING
+
+
+async def test_what_is_selected_on_other_pages_is_told_and_can_be_seen(
+    site: Site, shop: Lab
+) -> None:
+    for _ in range(52):
+        await shop.enqueue()
+    page = await site.open("tasks")
+    await page.locator("tbody input").nth(0).check()
+    await page.locator("tbody input").nth(1).check()
+    await page.get_by_role("link", name="Next page").click()
+    bar = page.get_by_role("group", name="Bulk actions")
+    await expect(bar).to_contain_text("2 selected")
+    await expect(bar).to_contain_text("all on other pages")
+    await page.get_by_label("Select page").check()
+    await expect(bar).to_contain_text("4 selected")
+    await bar.get_by_role("button", name="2 on other pages").click()
+    dialog = page.get_by_role("dialog", name="Selected on other pages")
+    await expect(dialog.get_by_role("link")).to_have_count(2)
+    await dialog.get_by_role("button", name=re.compile("Unselect t ")).first.click()
+    await expect(dialog.get_by_role("link")).to_have_count(1)
+    await page.keyboard.press("Escape")
+    await expect(bar).to_contain_text("3 selected")
+    await page.get_by_label("Select page").uncheck()
+    await expect(bar).to_contain_text("1 selected")
+    await bar.get_by_role("button", name="Clear").click()
+    await expect(bar).not_to_contain_text("selected")
+
+
+async def test_a_number_leads_to_just_so_many(site: Site, shop: Lab) -> None:
+    later = shop.store.clock.now() + timedelta(hours=1)
+    for _ in range(3):
+        await shop.enqueue()
+    await shop.enqueue(run_at=later, due_at=later)
+    for path in ("", "queues?queue=q"):
+        for label, count in (("Backlog", 3), ("Scheduled", 1)):
+            page = await site.open(path)
+            place = page.locator(".tile, dl > div").filter(has_text=label).first
+            await place.get_by_role("link", name=str(count)).click()
+            await expect(page.locator("tbody tr")).to_have_count(count)
 
 
 async def test_a_dead_letter_is_looked_at_and_requeued(site: Site, shop: Lab) -> None:

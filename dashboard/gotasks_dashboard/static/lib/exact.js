@@ -14,9 +14,18 @@ export function parseExact(text) {
 		text.replaceAll(TOKEN, (token) => {
 			if (token.startsWith('"')) return token;
 			if (/^-?\d+$/.test(token)) return isExact(token) ? token : `{"$int":"${token}"}`;
+			if (!Number.isFinite(Number(token))) throw new Beyond(token);
 			return Number.isInteger(Number(token)) ? `{"$float":"${token}"}` : token;
 		}),
 	);
+}
+
+/** A number that would be read as an infinite one. */
+export class Beyond extends SyntaxError {
+	/** @param {string} token */
+	constructor(token) {
+		super(`${token} is beyond what a number can be`);
+	}
 }
 
 /** Can JavaScript hold this whole number? @param {string} digits */

@@ -1,7 +1,7 @@
 // A form made of a JSON schema. It draws itself from the value that it edits.
 
 import { h } from "./dom.js";
-import { parseExact, scalarText, wholeNumber, written } from "./exact.js";
+import { Beyond, parseExact, scalarText, wholeNumber, written } from "./exact.js";
 import { hintOf, initial, kindOf, looksLike, resolved, variantsOf } from "./schema.js";
 import { button, faint, iconButton, notice, segmented } from "./ui.js";
 
@@ -142,10 +142,12 @@ export class SchemaForm {
 				return this.text(
 					part,
 					scalarText(value) ?? "",
-					(text) =>
-						text !== "" && Number.isFinite(Number(text))
-							? parseExact(String(Number(text)) === text || !/^-?\d/.test(text) ? String(Number(text)) : text)
-							: fail("a number"),
+					(text) => {
+						const number = Number(text);
+						if (text === "" || Number.isNaN(number)) return fail("a number");
+						if (!Number.isFinite(number)) throw new Beyond(text);
+						return parseExact(String(number) === text || !/^-?\d/.test(text) ? String(number) : text);
+					},
 					{ inputmode: "decimal" },
 				);
 			case "string":
@@ -170,9 +172,10 @@ export class SchemaForm {
 			this.drafts.delete(part.path);
 			part.set(value);
 		} catch (error) {
+			const needed = error instanceof Expected ? error.message : "JSON";
 			this.drafts.set(part.path, {
 				text,
-				why: `needs ${error instanceof Expected ? error.message : "JSON"}`,
+				why: error instanceof Beyond ? error.message : `needs ${needed}`,
 			});
 			this.redraw();
 		}

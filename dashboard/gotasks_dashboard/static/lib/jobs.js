@@ -3,7 +3,7 @@
 import { get, messageOf, post } from "./api.js";
 import { h, show } from "./dom.js";
 import { counted, integer, tasksOf } from "./format.js";
-import { button, iconButton, link } from "./ui.js";
+import { button, faint, iconButton, link } from "./ui.js";
 
 /** @typedef {{action: string, ids?: string[], query?: string, fresh_lifetime?: boolean, everything?: boolean}} Order */
 
@@ -133,7 +133,9 @@ export class Jobs {
 				null,
 				h("strong", { role: "status" }, titleOf(job)),
 				job.state === "running"
-					? button("Stop", () => void this.stop(job), { kind: "small" })
+					? job.is_stopping
+						? faint("stopping")
+						: button("Stop", () => void this.stop(job), { kind: "small" })
 					: iconButton("Close", "close", close),
 			),
 			progressOf(job),

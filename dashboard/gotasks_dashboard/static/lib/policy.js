@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { span } from "./format.js";
 import { badge, button, facts, faint, field, notice, panel } from "./ui.js";
 
-/** @typedef {"weight" | "workers" | "timeout_seconds" | "ttl_seconds" | "max_attempts"} Name */
+/** @typedef {"weight" | "workers" | "timeout_seconds" | "ttl_seconds" | "max_attempts" | "lanes"} Name */
 
 /** @type {{name: Name, label: string, hint: string, isWhole: boolean, least: number}[]} */
 const FIELDS = [
@@ -43,6 +43,13 @@ const FIELDS = [
 		hint: "from when a task is to run, whatever becomes of it; 0: for ever",
 		isWhole: false,
 		least: 0,
+	},
+	{
+		name: "lanes",
+		label: "Lanes",
+		hint: "into how many parts new tasks without a key are divided",
+		isWhole: true,
+		least: 1,
 	},
 ];
 

@@ -10,6 +10,15 @@ import { ago, badge, countLink, faint, link, meter, name, table, written } from 
 /** @param {string} queue */
 export const queueAddress = (queue) => address("queues", { queue });
 
+/** The search for what is due, on one queue or on all. @param {string} [queue] */
+export const waiting = (queue) => written({ ...of(queue), status: "pending", before: "now" });
+
+/** The search for what is to run later. @param {string} [queue] */
+export const scheduled = (queue) => written({ ...of(queue), status: "pending", after: "now" });
+
+/** @param {string | undefined} queue @returns {Record<string, string>} */
+const of = (queue) => (queue === undefined ? {} : { queue });
+
 /** @param {App} app @param {number | null} seconds */
 export function age(app, seconds) {
 	if (seconds === null) return faint("–");
@@ -58,12 +67,12 @@ export function queueTable(app, queues, chosen = "") {
 		{
 			head: "Backlog",
 			class: "number",
-			cell: (each) => countLink(each.backlog, written({ queue: each.name, status: "pending" })),
+			cell: (each) => countLink(each.backlog, waiting(each.name)),
 		},
 		{
 			head: "Scheduled",
 			class: "number",
-			cell: (each) => (each.scheduled.value ? counted(each.scheduled) : faint("0")),
+			cell: (each) => countLink(each.scheduled, scheduled(each.name)),
 		},
 		{
 			head: "Running",

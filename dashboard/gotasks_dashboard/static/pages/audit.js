@@ -104,9 +104,15 @@ function told(value) {
 				"span",
 				{ class: "datum" },
 				faint(`${key} `),
-				key === "id" && typeof each === "string" && /^[0-9a-f]{24}$/.test(each)
+				key === "task" && typeof each === "string" && /^[0-9a-f]{24}$/.test(each)
 					? link(`tasks/${each}`, h("code", null, each.slice(-8)))
-					: h("bdi", null, typeof each === "string" ? each : JSON.stringify(each)),
+					: h("bdi", null, textOf(each)),
 			),
 		);
+}
+
+/** @param {Api.Tagged} value */
+function textOf(value) {
+	if (Array.isArray(value) && value.length > 3) return `${integer(value.length)} of them`;
+	return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -2,41 +2,11 @@ import { Problem, address, get, messageOf, post } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { parseExact, written } from "../lib/exact.js";
 import { SchemaForm } from "../lib/form.js";
+import { TaskOptions } from "../lib/options.js";
 import { Page } from "../lib/page.js";
 import { initial, resolved } from "../lib/schema.js";
 import { pageHead } from "../lib/shell.js";
 import { button, empty, faint, field, link, notice, panel, segmented, taskAddress } from "../lib/ui.js";
-
-/** @type {{name: string, label: string, hint: string, read: (text: string) => unknown, key?: string}[]} */
-const POLICY = [
-	{ name: "delay_seconds", label: "Delay (s)", hint: "from now", read: number },
-	{
-		name: "run_at",
-		label: "Or run at",
-		hint: "in your time zone",
-		read: (text) => new Date(text).toISOString(),
-	},
-	{ name: "priority", label: "Priority", hint: "higher ones first", read: number },
-	{ name: "unique_key", label: "Unique key", hint: "one task at a time has it", read: String },
-	{
-		name: "tags",
-		label: "Tags",
-		hint: "with commas between",
-		read: (text) =>
-			text
-				.split(",")
-				.map((each) => each.trim())
-				.filter(Boolean),
-	},
-	{ name: "max_attempts", label: "Attempts", hint: "else the queue's", read: number },
-	{ name: "timeout_seconds", label: "Time limit (s)", hint: "of one attempt", read: number },
-	{
-		name: "ttl_seconds",
-		label: "Kept for (s)",
-		hint: "from when it is to run, whatever becomes of it; 0: for ever",
-		read: number,
-	},
-];
 
 export class NewPage extends Page {
 	title = "New task";
@@ -50,8 +20,9 @@ export class NewPage extends Page {
 	form = null;
 	/** What is edited as text, as long as it is. @type {string | null} */
 	text = "{}";
-	/** @type {Record<string, string>} */
-	policy = {};
+	options = new TaskOptions();
+	/** Has somebody entered a payload? It is kept whatever type is chosen then. */
+	isEdited = false;
 	/** @type {Problem | Error | null} */
 	refusal = null;
 	said = "";
@@ -78,7 +49,8 @@ export class NewPage extends Page {
 		this.cloned = id;
 		this.queue = task.queue;
 		this.type = task.type;
-		this.policy = { priority: task.priority ? String(task.priority) : "", tags: task.tags.join(", ") };
+		this.options.take(task);
+		this.isEdited = true;
 		await this.describe(task.payload);
 	}
 
@@ -95,19 +67,28 @@ export class NewPage extends Page {
 		}
 		this.refusal = null;
 		const schema = this.schema;
+		const begun = schema && initial(resolved(schema, schema), schema);
+		const fits = schema && (payload === undefined || isOfKind(payload, begun));
 		this.form =
-			schema &&
-			new SchemaForm(
-				schema,
-				payload === undefined ? initial(resolved(schema, schema), schema) : payload,
-				() => this.edited(),
-			);
-		this.text = this.form ? null : payload === undefined ? (this.text ?? "{}") : written(payload);
+			schema && new SchemaForm(schema, fits && payload !== undefined ? payload : begun, () => this.edited());
+		this.text = fits ? null : payload === undefined ? "{}" : written(payload);
 	}
 
 	edited() {
 		this.said = "";
+		this.isEdited = true;
 		this.redraw();
+	}
+
+	/** What was entered, however; undefined as long as nothing was, null for what is no JSON. */
+	entered() {
+		if (!this.isEdited) return undefined;
+		if (this.text === null) return this.form?.value;
+		try {
+			return parseExact(this.text);
+		} catch {
+			return null;
+		}
 	}
 
 	/** @param {string} queue @param {string} type */
@@ -116,8 +97,11 @@ export class NewPage extends Page {
 		this.type = type;
 		this.said = "";
 		history.replaceState(null, "", new URL(address("new", { queue, type }), document.baseURI));
+		const [entered, text] = [this.entered(), this.text];
 		try {
-			await this.describe(undefined);
+			await this.describe(entered);
+			// What is no JSON yet is not touched.
+			if (entered === null && text !== null) this.text = text;
 		} catch (error) {
 			this.refusal = error instanceof Error ? error : new Error(String(error));
 		}
@@ -148,7 +132,7 @@ export class NewPage extends Page {
 						note: this.schema?.description,
 					}),
 				),
-				h("div", { class: "narrow" }, panel("Options", this.options()), this.outcome(), this.buttons()),
+				h("div", { class: "narrow" }, panel("Options", this.options.draw()), this.outcome(), this.buttons()),
 			),
 		];
 	}
@@ -251,7 +235,7 @@ export class NewPage extends Page {
 		if (!this.type && this.types.some((each) => each.schema))
 			return empty("types", "Choose a type first", "Its payload's form appears here.");
 		const hint =
-			'Whole numbers of any size are kept as they are; other values by tags: {"$date": "2026-01-31T12:00:00Z"}, {"$bytes": "base64"}, {"$uuid": "…"}, {"$decimal": "1.10"}.';
+			'Whole numbers of up to 64 bits are kept as they are; other values by tags: {"$date": "2026-01-31T12:00:00Z"}, {"$bytes": "base64"}, {"$float": "NaN"}.';
 		const area = h("textarea", {
 			id: "payload-json",
 			class: "code",
@@ -266,25 +250,6 @@ export class NewPage extends Page {
 			{ class: "form" },
 			field("JSON", area, { id: "payload-json", hint }),
 			errors.map((each) => h("p", { class: "error" }, each.path ? `${each.path}: ` : "", each.message)),
-		);
-	}
-
-	options() {
-		return h(
-			"div",
-			{ class: "form-row" },
-			POLICY.map(({ name, label, hint }) => {
-				const id = `policy-${name}`;
-				const type = name === "run_at" ? "datetime-local" : "text";
-				const input = h("input", {
-					id,
-					type,
-					autocomplete: "off",
-					value: this.policy[name] ?? "",
-					oninput: (event) => (this.policy[name] = event.target.value),
-				});
-				return h("div", { key: name }, field(label, input, { id, hint }));
-			}),
 		);
 	}
 
@@ -320,23 +285,9 @@ export class NewPage extends Page {
 		const head = JSON.stringify({
 			queue: this.queue,
 			type: this.type,
-			...(withPolicy ? { policy: this.readPolicy() } : {}),
+			...(withPolicy ? { policy: this.options.read() } : {}),
 		});
 		return `${head.slice(0, -1)},"payload":${payload}}`;
-	}
-
-	readPolicy() {
-		/** @type {Record<string, unknown>} */
-		const found = {};
-		for (const { name, label, read } of POLICY) {
-			const text = (this.policy[name] ?? "").trim();
-			if (!text) continue;
-			const value = read(text);
-			if (typeof value === "number" && !Number.isFinite(value))
-				throw new Error(`${label}: a number is needed`);
-			found[name] = value;
-		}
-		return found;
 	}
 
 	/** @param {"tasks" | "tasks/validate"} path */
@@ -364,11 +315,6 @@ export class NewPage extends Page {
 }
 
 /** @param {string} text */
-function number(text) {
-	return Number(text);
-}
-
-/** @param {string} text */
 function checked(text) {
 	try {
 		parseExact(text);
@@ -377,3 +323,9 @@ function checked(text) {
 	}
 	return text;
 }
+
+/** Can a form that begins with one value show another? @param {Api.Tagged} value @param {Api.Tagged | undefined} begun */
+const isOfKind = (value, begun) =>
+	begun === undefined || begun === null
+		? true
+		: typeof begun === typeof value && Array.isArray(begun) === Array.isArray(value) && value !== null;

@@ -25,6 +25,8 @@ export class NodesPage extends Page {
 	}
 
 	draw() {
+		const queue = this.param("queue");
+		const nodes = queue ? this.nodes.filter((each) => each.queues.includes(queue)) : this.nodes;
 		const versions = new Set(this.nodes.map((each) => each.version));
 		const hint = [
 			"Start a worker: ",
@@ -32,20 +34,24 @@ export class NodesPage extends Page {
 			". It appears here with its first heartbeat.",
 		];
 		return [
-			pageHead("Nodes", { note: plural(this.nodes.length, "manager") }),
+			pageHead("Nodes", {
+				note: plural(nodes.length, "manager"),
+				actions: queue && ["of ", name(queue), link("nodes", "Show all", { class: "button small" })],
+			}),
 			versions.size > 1 &&
 				notice("warning", [
 					"Several versions are at work: ",
 					[...versions].map((each) => badge(each || "unnamed")),
 					". A deploy is under way, or stuck.",
 				]),
-			this.nodes.length > 0
-				? h("div", { class: "panel flush" }, this.list())
+			nodes.length > 0
+				? h("div", { class: "panel flush" }, this.list(nodes))
 				: empty("nodes", "No manager runs", hint),
 		];
 	}
 
-	list() {
+	/** @param {Api.Node[]} nodes */
+	list(nodes) {
 		/** @type {Column<Api.Node>[]} */
 		const columns = [
 			{
@@ -90,7 +96,7 @@ export class NodesPage extends Page {
 		];
 		if (this.app.may("control_nodes") && this.app.session.features.control)
 			columns.push({ head: "Orders", class: "orders", cell: (each) => this.orders(each) });
-		return table("Nodes", columns, this.nodes, (each) => each.id);
+		return table("Nodes", columns, nodes, (each) => each.id);
 	}
 
 	/** @param {Api.Node} node */

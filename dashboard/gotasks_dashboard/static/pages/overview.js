@@ -5,10 +5,10 @@ import { counted, integer, plural, rate, span } from "../lib/format.js";
 import { icon } from "../lib/icons.js";
 import { MetricCharts } from "../lib/metrics.js";
 import { Page } from "../lib/page.js";
-import { queueTable } from "../lib/queues.js";
+import { queueTable, scheduled, waiting } from "../lib/queues.js";
 import { pageHead, readOnlyHint } from "../lib/shell.js";
 import { sparkline } from "../lib/spark.js";
-import { ago, badge, empty, link, meter, panel } from "../lib/ui.js";
+import { ago, badge, countLink, empty, link, meter, panel, written } from "../lib/ui.js";
 
 export class OverviewPage extends Page {
 	title = "Overview";
@@ -79,14 +79,14 @@ function tiles({ totals, nodes, queues }, app) {
 		{ class: "tiles", "aria-label": "All queues together" },
 		tile(
 			"Backlog",
-			link("tasks?q=status%3Apending", counted(totals.backlog)),
+			countLink(totals.backlog, waiting()),
 			oldest > 0 ? h("span", { class: level }, `oldest ${span(oldest)}`) : "nothing waits",
 		),
-		tile("Running", link("tasks?q=status%3Arunning", counted(totals.running)), [
+		tile("Running", countLink(totals.running, written({ status: "running" })), [
 			meter(totals.running.value, totals.capacity, `${counted(totals.running)} of ${totals.capacity}`),
 			` of ${integer(totals.capacity)}`,
 		]),
-		tile("Scheduled", counted(totals.scheduled), "for later"),
+		tile("Scheduled", countLink(totals.scheduled, scheduled()), "for later"),
 		tile(
 			"Done per minute",
 			rate(totals.rates.done),

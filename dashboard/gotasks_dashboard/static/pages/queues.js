@@ -1,11 +1,11 @@
-import { get } from "../lib/api.js";
+import { address, get, post } from "../lib/api.js";
 import { ChartGroup } from "../lib/charts.js";
 import { h } from "../lib/dom.js";
-import { counted, integer, localInput, plural } from "../lib/format.js";
+import { counted, integer, localInput, now, plural } from "../lib/format.js";
 import { MetricCharts } from "../lib/metrics.js";
 import { Page } from "../lib/page.js";
 import { PolicyForm } from "../lib/policy.js";
-import { age, pauseMark, queueTable } from "../lib/queues.js";
+import { age, pauseMark, queueTable, scheduled, waiting } from "../lib/queues.js";
 import { pageHead } from "../lib/shell.js";
 import {
 	ago,
@@ -154,7 +154,10 @@ export class QueuesPage extends Page {
 			icon: "pause",
 			run: async () => {
 				const end = until.value ? { until: new Date(until.value).toISOString() } : {};
-				await this.app.send("queues/pause", { queue, ...end }, "Paused");
+				if (end.until && Date.parse(end.until) <= now())
+					throw new Error("That time has passed: choose a later one, or none.");
+				await post("queues/pause", { queue, ...end });
+				this.app.toast("Paused");
 				await this.app.reloadOverview();
 			},
 		});
@@ -169,13 +172,13 @@ export class QueuesPage extends Page {
 			facts(
 				[
 					["Oldest due", age(this.app, queue.oldest_due_seconds)],
-					["Backlog", countLink(queue.backlog, written({ queue: queue.name, status: "pending" }))],
-					["Scheduled", counted(queue.scheduled)],
+					["Backlog", countLink(queue.backlog, waiting(queue.name))],
+					["Scheduled", countLink(queue.scheduled, scheduled(queue.name))],
 					["Running", [of("running"), faint(` of ${integer(queue.capacity)}`)]],
 					["Done", of("done")],
 					["Dead", of("dead")],
 					["Cancelled", of("cancelled")],
-					["Nodes", link("nodes", integer(queue.nodes))],
+					["Nodes", link(address("nodes", { queue: queue.name }), integer(queue.nodes))],
 				],
 				"wide-facts",
 			),

@@ -1,11 +1,21 @@
 import { Problem, address, get, isAbort } from "../lib/api.js";
-import { h } from "../lib/dom.js";
+import { h, show } from "../lib/dom.js";
 import { counted, plural, tasksOf } from "../lib/format.js";
 import { Page } from "../lib/page.js";
-import { taskTable } from "../lib/rows.js";
+import { shortId, taskTable } from "../lib/rows.js";
 import { SearchBox, markedQuery, qualifierOf, withQualifier } from "../lib/search.js";
 import { pageHead } from "../lib/shell.js";
-import { button, empty, faint, link, segmented, taskAddress } from "../lib/ui.js";
+import {
+	button,
+	empty,
+	faint,
+	iconButton,
+	link,
+	name,
+	segmented,
+	statusMark,
+	taskAddress,
+} from "../lib/ui.js";
 
 /** @type {[string, string][]} */
 const STATUSES = [
@@ -32,8 +42,8 @@ export class TasksPage extends Page {
 	next = null;
 	/** @type {Api.Count | null} */
 	count = null;
-	/** @type {Set<string>} */
-	selected = new Set();
+	/** What is selected, on this page and on others. @type {Map<string, Api.Row>} */
+	selected = new Map();
 	/** The search that has found the rows. */
 	found = "";
 	isAllMatching = false;
@@ -110,7 +120,7 @@ export class TasksPage extends Page {
 		const from = isRange && this.lastChosen >= 0 ? Math.min(this.lastChosen, at) : at;
 		const to = isRange && this.lastChosen >= 0 ? Math.max(this.lastChosen, at) : at;
 		for (const row of this.rows.slice(from, to + 1)) {
-			if (on) this.selected.add(row.id);
+			if (on) this.selected.set(row.id, row);
 			else this.selected.delete(row.id);
 		}
 		this.isAllMatching = false;
@@ -120,9 +130,58 @@ export class TasksPage extends Page {
 
 	/** @param {boolean} on */
 	choosePage(on) {
-		this.unselect();
-		if (on) for (const row of this.rows) this.selected.add(row.id);
+		for (const row of this.rows) {
+			if (on) this.selected.set(row.id, row);
+			else this.selected.delete(row.id);
+		}
+		this.isAllMatching = false;
+		this.lastChosen = -1;
 		this.redraw();
+	}
+
+	clear() {
+		this.unselect();
+		this.redraw();
+	}
+
+	/** What is selected and not to be seen here. */
+	elsewhere() {
+		const here = new Set(this.rows.map((each) => each.id));
+		return [...this.selected.values()].filter((each) => !here.has(each.id));
+	}
+
+	showElsewhere() {
+		const list = h("ul", { class: "picked" });
+		const draw = () =>
+			show(
+				list,
+				this.elsewhere().map((row) =>
+					h(
+						"li",
+						{ key: row.id },
+						statusMark(row.status),
+						link(taskAddress(row.id), [name(row.type), " ", h("code", null, shortId(row.id))], {
+							onclick: () => dialog.close(),
+						}),
+						iconButton(`Unselect ${row.type} ${shortId(row.id)}`, "close", () => {
+							this.selected.delete(row.id);
+							draw();
+							this.redraw();
+						}),
+					),
+				),
+			);
+		const dialog = this.app.ask({
+			title: "Selected on other pages",
+			body: [h("p", { class: "hint" }, "As they were when they were selected."), list],
+			action: "Unselect all of these",
+			kind: "",
+			run: () => {
+				for (const row of this.elsewhere()) this.selected.delete(row.id);
+				this.redraw();
+			},
+		});
+		draw();
 	}
 
 	actions() {
@@ -181,9 +240,11 @@ export class TasksPage extends Page {
 
 	bulkBar() {
 		const actions = this.actions();
-		if (actions.length === 0 || this.rows.length === 0) return null;
 		const chosen = this.selected.size;
-		const isPage = this.isAllMatching || this.rows.every((each) => this.selected.has(each.id));
+		if (actions.length === 0 || this.rows.length + chosen === 0) return null;
+		const hasAll = this.rows.length > 0 && this.rows.every((each) => this.selected.has(each.id));
+		const isPage = this.isAllMatching || hasAll;
+		const elsewhere = this.isAllMatching ? 0 : this.elsewhere().length;
 		const all = h("input", {
 			type: "checkbox",
 			id: "select-page",
@@ -200,16 +261,19 @@ export class TasksPage extends Page {
 				role: "group",
 				"aria-label": "Bulk actions",
 			},
-			h(
-				"label",
-				{ class: "check", for: "select-page" },
-				all,
-				this.isAllMatching && this.count
-					? `All ${counted(this.count)} matching`
-					: chosen > 0
-						? `${chosen} selected`
-						: "Select page",
-			),
+			h("label", { class: "check", for: "select-page" }, all, "Select page"),
+			chosen > 0 &&
+				h(
+					"strong",
+					{ role: "status" },
+					this.isAllMatching && this.count ? `All ${counted(this.count)} matching` : `${chosen} selected`,
+				),
+			elsewhere > 0 &&
+				button(
+					elsewhere === chosen ? "all on other pages" : `${elsewhere} on other pages`,
+					() => this.showElsewhere(),
+					{ kind: "plain", title: "Show what is selected on other pages", key: "elsewhere" },
+				),
 			chosen > 0 &&
 				hasMore &&
 				!this.isAllMatching &&
@@ -224,7 +288,7 @@ export class TasksPage extends Page {
 						key: action,
 					}),
 				),
-			chosen > 0 && button("Clear", () => this.choosePage(false), { kind: "plain" }),
+			chosen > 0 && button("Clear", () => this.clear(), { kind: "plain" }),
 		);
 	}
 
@@ -239,7 +303,8 @@ export class TasksPage extends Page {
 			this.unselect();
 			this.redraw();
 		};
-		if (!this.isAllMatching) return void this.app.jobs.ask({ action, ids: [...this.selected] }, { done });
+		if (!this.isAllMatching)
+			return void this.app.jobs.ask({ action, ids: [...this.selected.keys()] }, { done });
 		const order = { action, query: this.query, ...(this.query === "" ? { everything: true } : {}) };
 		return void this.app.jobs.ask(order, { done });
 	}

@@ -1,7 +1,7 @@
 import { address, get } from "../lib/api.js";
 import { ChartGroup } from "../lib/charts.js";
 import { h } from "../lib/dom.js";
-import { compact, integer, percent, plural, span } from "../lib/format.js";
+import { compact, counted, integer, percent, plural, span } from "../lib/format.js";
 import { groupList } from "../lib/groups.js";
 import { MetricCharts, RANGES } from "../lib/metrics.js";
 import { Page } from "../lib/page.js";
@@ -130,14 +130,14 @@ export class TypesPage extends Page {
 			h("div", { class: "halves" }, runTimes(detail), panel("In this time", numbers(detail))),
 			panel(
 				"Failures",
-				detail.failures.length > 0
-					? groupList(this.app, detail.failures)
+				detail.failures.length + detail.others.value > 0
+					? [groupList(this.app, detail.failures), others(detail)]
 					: empty(
 							"check",
 							"Nothing is dead",
 							"Tasks of this type that are out of attempts appear here, grouped by their cause.",
 						),
-				{ class: detail.failures.length > 0 ? "flush" : "" },
+				{ class: detail.failures.length + detail.others.value > 0 ? "flush" : "" },
 			),
 			detail.schema &&
 				panel(
@@ -147,6 +147,16 @@ export class TypesPage extends Page {
 		];
 	}
 }
+
+/** The dead letters of causes that are too rare to be listed. @param {Api.TypeDetail} detail */
+const others = ({ queue, type, others: count }) =>
+	(count.value > 0 || !count.is_exact) &&
+	h(
+		"p",
+		{ class: "note-line" },
+		count.value > 0 ? `${counted(count)} more are dead of other causes. ` : "There may be more. ",
+		link(searchAddress({ queue, type, status: "dead" }), "See all that are dead"),
+	);
 
 /** @param {number | null} rate */
 function failureRate(rate) {
