@@ -20,6 +20,8 @@ from gotasks_chaos.recovery import it_recovers
 FINAL: Final = frozenset({"done", "dead", "cancelled"})
 CLOCK_SECONDS: Final = 0.02
 """How far two readings of one clock may lie apart: the audit knows it to the round trip."""
+_ESTIMATE_SECONDS: Final = 0.25
+"""How far behind the server's time a producer may be that had to wait for its turn to ask."""
 
 
 Check: TypeAlias = Callable[[Evidence], Finding]
@@ -188,9 +190,9 @@ def _earliness(run: Execution, asked: Asked | None, offset: float) -> Iterator[s
         early = run.run_at - run.began - offset
         yield f"task {run.task} was started {early:.3f} s before its time"
     if asked is not None and run.attempt == 1:
-        # The delay counts from the call; the server's time is known to a round trip.
+        # The delay counts from the call, by what its process knows of the server's time.
         early = asked.at + asked.delay - run.began
-        slack = (asked.answered_at or asked.at) - asked.at + CLOCK_SECONDS
+        slack = (asked.answered_at or asked.at) - asked.at + _ESTIMATE_SECONDS
         if early > slack:
             yield f"task {run.task} ran {early:.3f} s before the delay that was asked for"
 
