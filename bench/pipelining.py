@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from time import perf_counter
 
 from bench.draining import drained, fill
+from bench.limit import bare, drained_bare
 from bench.measuring import Row, Target, in_turns
 from bench.partners import partner
-from bench.scene import QUEUE, Collection, Document, Scene
-from gotasks_mongostore._filters import CLAIM_ORDER
+from bench.scene import Scene
 from gotasks_py import PipelineMode
 
-BATCH = 500
 WORKERS = 16
-
-_DUE = {"due_at": {"$exists": True}, "$expr": {"$lte": ["$due_at", "$$NOW"]}}
-_UNTIL = {"$add": ["$$NOW", 60_000]}
 
 
 async def run(scene: Scene) -> AsyncIterator[Row]:
@@ -31,14 +24,28 @@ async def run(scene: Scene) -> AsyncIterator[Row]:
             await fill(store, tasks, number)
             return number / await drained(store, WORKERS, number, PipelineMode())
 
-    async def raw() -> float:
+    async def alike() -> float:
         async with scene.store() as (store, tasks):
             await fill(store, tasks, number)
-            return number / await _drained_raw(tasks)
+            return number / await drained_bare(tasks)
 
-    samples = await in_turns(scene.rounds, {"ours": ours, "raw": raw})
-    target = Target(least=0.6)
-    yield Row("drain, pipeline mode", "tasks/s", samples["ours"], samples["raw"], target)
+    async def limit(lanes: int) -> float:
+        async with bare(scene, number, lanes=lanes) as tasks:
+            return number / await drained_bare(tasks, lanes=lanes)
+
+    samples = await in_turns(
+        scene.rounds,
+        {
+            "ours": ours,
+            "alike": alike,
+            "one lane": lambda: limit(1),
+            "two lanes": lambda: limit(2),
+        },
+    )
+    best = max(samples["one lane"], samples["two lanes"], key=lambda each: each.median)
+    yield Row("drain, pipeline mode", "tasks/s", samples["ours"], best, Target(least=0.6))
+    name = "drain, pipeline mode, to a bare one of our documents"
+    yield Row(name, "tasks/s", samples["ours"], samples["alike"])
     yield await _beside_single_mode(scene)
     yield await _followed(scene)
 
@@ -81,50 +88,3 @@ async def _followed(scene: Scene) -> Row:
     )
     pair = samples["followed"], samples["alone"]
     return Row("drain that another process follows, to one alone", "tasks/s", *pair)
-
-
-async def _drained_raw(tasks: Collection) -> float:
-    """Claim a batch while the one before it is being settled, with a result for each task."""
-    began = perf_counter()
-    settling: asyncio.Task[None] | None = None
-    while claimed := await _claim(tasks):
-        if settling is not None:
-            await settling
-        settling = asyncio.create_task(_settle(tasks, claimed))
-    if settling is not None:
-        await settling
-    return perf_counter() - began
-
-
-async def _claim(tasks: Collection) -> list[Document]:
-    lane = {"queue": QUEUE, "lane": 0, "type": "note"}
-    found = await tasks.find({**lane, **_DUE}, sort=CLAIM_ORDER, limit=BATCH, hint="claim").to_list(
-        None
-    )
-    if not found:
-        return []
-    running = {
-        "status": "running",
-        "attempts": {"$add": ["$attempts", 1]},
-        "lease": {"token": uuid.uuid4().hex, "owner": "raw", "until": _UNTIL},
-        "due_at": _UNTIL,
-        "updated_at": "$$NOW",
-    }
-    guard = {"_id": {"$in": [each["_id"] for each in found]}, "attempts": 0, **_DUE}
-    result = await tasks.update_many(guard, [{"$set": running}])
-    assert result.modified_count == len(found)
-    return found
-
-
-async def _settle(tasks: Collection, claimed: list[Document]) -> None:
-    ids = [each["_id"] for each in claimed]
-    results = [{"value": number} for number in range(len(claimed))]
-    row = {"$indexOfArray": [{"$literal": ids}, "$_id"]}
-    done = {
-        "status": "done",
-        "result": {"$arrayElemAt": [{"$literal": results}, row]},
-        "finished_at": "$$NOW",
-    }
-    held = {"_id": {"$in": ids}, "status": "running"}
-    result = await tasks.update_many(held, [{"$set": done}, {"$unset": ["lease", "due_at"]}])
-    assert result.matched_count == len(claimed)

@@ -61,22 +61,33 @@ class Scene:
         return max(1, number // 100) if self.quick else number
 
     @asynccontextmanager
+    async def collection(self) -> AsyncGenerator[Collection]:
+        """Make a collection of its own, without any index, and no store on it."""
+        tasks = self._collection(f"bare_{next(self._namespaces)}")
+        try:
+            yield tasks
+        finally:
+            await tasks.drop()
+
+    @asynccontextmanager
     async def store(self) -> AsyncGenerator[tuple[MongoStore, Collection]]:
         """Make a store on collections of its own, and show the raw one under it."""
         namespace = f"tasks_{next(self._namespaces)}"
-        database = self.client.get_database(DATABASE, _CODEC)
-        tasks = database.get_collection(
-            namespace,
-            write_concern=WriteConcern("majority"),
-            read_concern=ReadConcern("majority"),
-        )
+        tasks = self._collection(namespace)
         store = await MongoStore.connect(self.uri, database=DATABASE, namespace=namespace)
         try:
             yield store, tasks
         finally:
             await store.aclose()
             await tasks.drop()
-            await database[f"{namespace}_queues"].drop()
+            await tasks.database[f"{namespace}_queues"].drop()
+
+    def _collection(self, name: str) -> Collection:
+        return self.client.get_database(DATABASE, _CODEC).get_collection(
+            name,
+            write_concern=WriteConcern("majority"),
+            read_concern=ReadConcern("majority"),
+        )
 
 
 def manager(
