@@ -30,13 +30,14 @@ from gotasks_mongostore import MongoStore
 from gotasks_py import Manager, QueuePolicy, Status, TaskFilter
 from gotasks_py.metering import Report
 from gotasks_py.metrics import (
+    DAY,
     HOUR,
     Activity,
     Counters,
     Kind,
     Window,
     counters_document,
-    hour_of,
+    start_of,
 )
 from gotasks_py.sketch import LatencySketch
 
@@ -105,8 +106,8 @@ def _reads(
         "task list --queue --status": lambda: manager.find_tasks(in_queue),
         "task explain": lambda: manager.explain(some),
         "metrics show, an hour": store.metrics,
-        "metrics show, a day": lambda: store.metrics(since=timedelta(days=1), hourly=True),
-        "metrics show, a week": lambda: store.metrics(since=_WEEK, hourly=True),
+        "metrics show, a day": lambda: store.metrics(since=DAY, daily=True),
+        "metrics show, a week": lambda: store.metrics(since=_WEEK, daily=True),
         "metrics scaling": manager.loads,
     }
 
@@ -202,7 +203,9 @@ async def _count_for(store: MongoStore, minutes: int) -> None:
         start = now.replace(second=0, microsecond=0) - back * _MINUTE
         documents = list(_counted(start, _MINUTE, "counters", activity))
         if not back % 60:
-            documents += _counted(hour_of(start), HOUR, "hours", activity)
+            documents += _counted(start_of(start, HOUR), HOUR, "hours", activity)
+        if not back % (DAY // _MINUTE):
+            documents += _counted(start_of(start, DAY), DAY, "days", activity)
         await store.report(Report(counters=documents))
 
 

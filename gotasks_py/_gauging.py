@@ -22,6 +22,7 @@ from gotasks_py.metrics import (
     Gauges,
     MetricsConfig,
     MetricsDocument,
+    daily_gauges_document,
     gauges_document,
     hourly_gauges_document,
 )
@@ -38,10 +39,10 @@ class Gauged(Metering, Inspecting, Protocol):
 
 
 class Looked(NamedTuple):
-    """How queues are, as it is stored: of a window, and of an hour."""
+    """How queues are, as it is stored: of a window, and of the hour and day that it is in."""
 
     gauges: Sequence[MetricsDocument] = ()
-    hourly: Sequence[MetricsDocument] = ()
+    latest: Sequence[MetricsDocument] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +82,11 @@ class Gauger:
         retention = self.config.retention
         return Looked(
             [gauges_document(each, retention) for each in found],
-            [hourly_gauges_document(each, retention) for each in found],
+            [
+                make(each, retention)
+                for each in found
+                for make in (hourly_gauges_document, daily_gauges_document)
+            ],
         )
 
     async def learn(self) -> None:

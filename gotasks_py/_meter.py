@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import product
+from typing import Final, TypeAlias
 
 from gotasks_py.clock import Clock
 from gotasks_py.metrics import (
+    DAY,
     HOUR,
     Activity,
     Kind,
@@ -22,17 +24,22 @@ from gotasks_py.metrics import (
     MetricsDocument,
     Window,
     counters_document,
-    hour_of,
+    start_of,
 )
 from gotasks_py.store import TaskDocument
 from gotasks_py.task import EPOCH, Status, Task
 
+_Key: TypeAlias = tuple[str, str]
+"""A queue and a type."""
+
 _TICK_SECONDS: Final = 0.001
+_SUMS: Final[Mapping[Kind, timedelta]] = {"hours": HOUR, "days": DAY}
+"""What windows are summed by as well, so that long periods are read from few documents."""
 
 
 @dataclass(slots=True, eq=False)
 class _Tally:
-    """What one manager counts of one queue and type in one window, or in one hour."""
+    """What one manager counts of one queue and type in one window, hour or day."""
 
     manager: str
     window: Window
@@ -64,24 +71,24 @@ class Meter:
         self._ends = -math.inf
         self._now = EPOCH
         self._stale = -math.inf
-        self._open: dict[tuple[str, str], _Tally] = {}
+        self._open: dict[_Key, _Tally] = {}
         self._closed: list[_Tally] = []
-        self._hours: dict[tuple[str, str], _Tally] = {}
-        """The hour that it is, or was when there was last something to count: closed windows."""
+        self._sums: dict[tuple[Kind, _Key], _Tally] = {}
+        """The closed windows of the hour and day that it is, or was when last something counted."""
         self.woken: Callable[[], None] = _nobody
 
     def named(self, manager: str) -> None:
         """Count for another run of the manager from here on."""
         self._close()
-        for key in list(self._hours):
-            self._close_hour(key)
+        for place in list(self._sums):
+            self._close_sum(place)
         self._manager = manager
 
     def forked(self, manager: str) -> None:
         """Leave to the process that this one comes from what that has counted."""
         self._open.clear()
         self._closed.clear()
-        self._hours.clear()
+        self._sums.clear()
         self._manager = manager
 
     def enqueued(self, documents: Iterable[TaskDocument]) -> None:
@@ -167,24 +174,25 @@ class Meter:
             for each in (*self._closed, *self._open.values())
             if (version := each.version) > each.written
         ]
-        return [*windows, *self._unwritten_hours()]
+        return [*windows, *self._unwritten_sums()]
 
-    def _unwritten_hours(self) -> Iterator[tuple[_Tally, MetricsDocument]]:
-        """Tell of hours what their windows came to, with the one that is open."""
-        for key in {**self._hours, **self._open}:
+    def _unwritten_sums(self) -> Iterator[tuple[_Tally, MetricsDocument]]:
+        """Tell of hours and days what their windows came to, with the one that is open."""
+        for place in {**self._sums, **dict.fromkeys(product(_SUMS, self._open))}:
+            kind, key = place
             now = self._open.get(key)
-            hour = self._hours[key] if now is None else self._hour(key, now)
+            summed = self._sums[place] if now is None else self._sum(place, now)
             activity = Activity()
-            for part in (hour, now):
+            for part in (summed, now):
                 if part is not None:
                     activity.merge(part.window.activity)
             version = activity.counters.events
-            if version > hour.written:
-                window = replace(hour.window, activity=activity)
+            if version > summed.written:
+                window = replace(summed.window, activity=activity)
                 retention = self._config.retention
                 yield (
-                    hour,
-                    counters_document(hour.manager, window, version, retention, kind="hours"),
+                    summed,
+                    counters_document(summed.manager, window, version, retention, kind=kind),
                 )
 
     def wrote(self, written: Sequence[tuple[_Tally, MetricsDocument]]) -> None:
@@ -226,26 +234,28 @@ class Meter:
         left = self._start + self._config.window - now
         self._ends = self._clock.monotonic() + left.total_seconds()
 
-    def _hour(self, key: tuple[str, str], tally: _Tally) -> _Tally:
-        """Tell the hour that a window lies in."""
-        start = hour_of(tally.window.start)
-        hour = self._hours.get(key)
-        if hour is None or hour.window.start != start:
-            self._close_hour(key)
-            length = max(HOUR, self._config.window)
+    def _sum(self, place: tuple[Kind, _Key], tally: _Tally) -> _Tally:
+        """Tell the hour or day that a window lies in."""
+        length = _SUMS[place[0]]
+        start = start_of(tally.window.start, length)
+        summed = self._sums.get(place)
+        if summed is None or summed.window.start != start:
+            self._close_sum(place)
+            length = max(length, self._config.window)
             window = replace(tally.window, start=start, length=length, activity=Activity())
-            hour = self._hours[key] = _Tally(tally.manager, window, "hours")
-        return hour
+            summed = self._sums[place] = _Tally(tally.manager, window, place[0])
+        return summed
 
-    def _close_hour(self, key: tuple[str, str]) -> None:
-        hour = self._hours.pop(key, None)
-        if hour is not None and hour.version > hour.written:
-            self._closed.append(hour)
+    def _close_sum(self, place: tuple[Kind, _Key]) -> None:
+        summed = self._sums.pop(place, None)
+        if summed is not None and summed.version > summed.written:
+            self._closed.append(summed)
 
     def _close(self) -> None:
         if self._is_kept:
             for key, each in self._open.items():
-                self._hour(key, each).window.activity.merge(each.window.activity)
+                for kind in _SUMS:
+                    self._sum((kind, key), each).window.activity.merge(each.window.activity)
             self._closed.extend(each for each in self._open.values() if each.version > each.written)
         self._open.clear()
 

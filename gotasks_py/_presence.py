@@ -58,7 +58,7 @@ class Presence:
             await self.reporter.report(
                 beat=beat,
                 gauges=looked.gauges,
-                hourly=looked.hourly,
+                latest=looked.latest,
                 candidacy=gauger.candidacy,
             )
             await gauger.learn()

@@ -56,7 +56,7 @@ class Reporter:
         *,
         beat: Beat | None = None,
         gauges: Sequence[MetricsDocument] = (),
-        hourly: Sequence[MetricsDocument] = (),
+        latest: Sequence[MetricsDocument] = (),
         candidacy: Candidacy | None = None,
     ) -> None:
         """Write everything that was counted and is not written, and what comes with it.
@@ -67,7 +67,7 @@ class Reporter:
         async with self._turn:
             unwritten = self.meter.unwritten()
             report = Report(
-                counters=[*(document for _, document in unwritten), *hourly],
+                counters=[*(document for _, document in unwritten), *latest],
                 gauges=gauges,
                 beat=beat,
                 candidacy=candidacy,

@@ -60,13 +60,16 @@ class Metering(Protocol):
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
         hourly: bool = False,
+        daily: bool = False,
     ) -> Metrics:
         """Read the windows that began in a period, summed across managers.
 
         ``since`` is a time, or a span that ends at ``until``; default one hour. ``until`` is
         left out of the period; default now. ``hourly`` reads windows of an hour, which
         managers write as well, from the full hour before ``since`` on: for long periods, of
-        which there are sixty times as many windows of a minute.
+        which there are sixty times as many windows of a minute. ``daily`` reads windows of a
+        day for the whole days (of UTC) of the period, and those of an hour for the rest: for
+        sums of a week or a month.
 
         Raises:
             ConfigurationError: a time without a zone, or a name that cannot be one.

@@ -1,29 +1,29 @@
 """What is known of the work done and waiting: counters, latencies and gauges by window.
 
-Rules of this file: plain data, how it is stored and how it is read. It knows no store and
-reads no clock. A *window* is a stretch of store time whose start is a multiple of its
-length, so that all managers agree on it.
+Rules of this file: plain data, and how it is stored. It knows no store and reads no clock.
+A *window* is a stretch of store time whose start is a multiple of its length, so that all
+managers agree on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
-from gotasks_py._fields import milliseconds, text, whole
-from gotasks_py.checks import LONGEST, check_duration, check_moment
+from gotasks_py.checks import LONGEST, check_duration
 from gotasks_py.sketch import LatencySketch
 from gotasks_py.task import EPOCH, Status
 
 MetricsDocument: TypeAlias = dict[str, Any]
 """One stored document, its identity under ``_id``."""
 
-Kind: TypeAlias = Literal["counters", "gauges", "hours", "hourly_gauges"]
-"""What a document tells of: a window or an hour, of a manager or of a queue."""
+Kind: TypeAlias = Literal["counters", "gauges", "hours", "hourly_gauges", "days", "daily_gauges"]
+"""What a document tells of: a window, an hour or a day, of a manager or of a queue."""
 
 HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -65,7 +65,7 @@ class MetricsConfig:
 
     def window_of(self, moment: datetime) -> datetime:
         """Tell the start of the window that a moment lies in."""
-        return moment - (moment - EPOCH) % self.window
+        return start_of(moment, self.window)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,124 +259,27 @@ def gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
 
 def hourly_gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
     """Make what is stored of a queue in an hour. The latest gauges in it are kept."""
-    start = hour_of(gauges.start)
-    document = gauges_document(replace(gauges, start=start, length=HOUR), retention)
+    return _latest_gauges(gauges, HOUR, "hourly_gauges", retention)
+
+
+def daily_gauges_document(gauges: Gauges, retention: timedelta) -> MetricsDocument:
+    """Make what is stored of a queue in a day. The latest gauges in it are kept."""
+    return _latest_gauges(gauges, DAY, "daily_gauges", retention)
+
+
+def start_of(moment: datetime, length: timedelta) -> datetime:
+    """Tell the start of the hour or day, say, that a moment lies in."""
+    return moment - (moment - EPOCH) % length
+
+
+def _latest_gauges(
+    gauges: Gauges, length: timedelta, kind: Kind, retention: timedelta
+) -> MetricsDocument:
+    start = start_of(gauges.start, length)
+    document = gauges_document(replace(gauges, start=start, length=length), retention)
     return {
         **document,
-        "_id": {"kind": "hourly_gauges", "queue": gauges.queue, "window": start},
-        "kind": "hourly_gauges",
+        "_id": {"kind": kind, "queue": gauges.queue, "window": start},
+        "kind": kind,
         "version": (gauges.at - EPOCH) // _MILLISECOND,
     }
-
-
-def hour_of(moment: datetime) -> datetime:
-    """Tell the start of the hour that a moment lies in."""
-    return moment - (moment - EPOCH) % HOUR
-
-
-def kinds(*, hourly: bool) -> Sequence[Kind]:
-    """Tell which kinds of documents tell of a period."""
-    return ["hours", "hourly_gauges"] if hourly else ["counters", "gauges"]
-
-
-class Summing:
-    """Reads stored documents one by one and sums the counters across managers."""
-
-    def __init__(self, *, type: str | None = None) -> None:
-        self._type = type
-        self._activities: dict[tuple[datetime, timedelta, str, str], Activity] = {}
-        self._gauges: list[Gauges] = []
-
-    def add(self, document: Mapping[str, object]) -> None:
-        """Take in one document; one that does not read as metrics counts as nothing."""
-        match document:
-            case {
-                "kind": kind,
-                "queue": str(queue),
-                "window_start": datetime() as start,
-                "window_ms": length_ms,
-            }:
-                length = milliseconds(length_ms)
-            case _:
-                return
-        if kind in {"gauges", "hourly_gauges"}:
-            self._gauges.append(_gauges(document, queue, start, length))
-        elif kind in {"counters", "hours"}:
-            name = text(document.get("type"))
-            key = (start, length, queue, name)
-            if self._type not in {None, name}:
-                return
-            if before := self._activities.get(key):
-                before.merge(_activity(document))
-            else:
-                self._activities[key] = _activity(document)
-
-    def metrics(self, since: datetime, until: datetime) -> Metrics:
-        """Tell what it came to."""
-        windows = (
-            Window(start=start, length=length, queue=queue, type=name, activity=activity)
-            for (start, length, queue, name), activity in self._activities.items()
-        )
-        return Metrics(
-            since=since,
-            until=until,
-            windows=sorted(windows, key=lambda each: (each.start, each.queue, each.type)),
-            gauges=sorted(self._gauges, key=lambda each: (each.start, each.queue)),
-        )
-
-
-def _activity(document: Mapping[str, object]) -> Activity:
-    counts, latencies = document.get("counts"), document.get("latencies")
-    sketches: Mapping[str, object] = latencies if isinstance(latencies, dict) else {}
-    return Activity(
-        counters=Counters(**dict(_counts(counts, COUNTERS))),
-        **{name: LatencySketch.from_document(sketches.get(name)) for name in LATENCIES},
-    )
-
-
-def _gauges(
-    document: Mapping[str, object], queue: str, start: datetime, length: timedelta
-) -> Gauges:
-    at = document.get("at")
-    counts = _counts(document.get("counts"), [each.value for each in Status])
-    return Gauges(
-        start=start,
-        length=length,
-        queue=queue,
-        at=at if isinstance(at, datetime) else start,
-        counts={Status(name): count for name, count in counts},
-        oldest_due_age=milliseconds(document.get("oldest_due_age_ms")),
-        is_paused=document.get("is_paused") is True,
-        is_capped=document.get("is_capped") is True,
-        wanted_workers=whole(document.get("wanted_workers")),
-    )
-
-
-def _counts(counts: object, names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    if isinstance(counts, dict):
-        for name in names:
-            if name in counts:
-                yield name, whole(counts[name])
-
-
-def period(
-    now: datetime, since: datetime | timedelta, until: datetime | None, *, hourly: bool = False
-) -> tuple[datetime, datetime]:
-    """Tell the period that is asked for; a span counts back from its end.
-
-    One that is told by the hour begins at a full hour.
-
-    Raises:
-        ConfigurationError: a time without a zone, or a span below zero or beyond a century.
-    """
-    if until is not None:
-        check_moment("until", until)
-    # A window may begin just now.
-    end = until or now + _MILLISECOND
-    if isinstance(since, timedelta):
-        check_duration("since", since, minimum=timedelta(0), maximum=LONGEST)
-        start = end - since
-    else:
-        check_moment("since", since)
-        start = since
-    return hour_of(start) if hourly else start, end

@@ -26,7 +26,7 @@ metrics = typer.Typer(help="Look at what has been done.")
 
 _MIB = 1024 * 1024
 _BY_THE_MINUTE = timedelta(hours=2)
-"""Of how long windows of a minute are read; beyond that, those of an hour."""
+"""Of how long windows of a minute are read; beyond that, those of hours and days."""
 
 
 @nodes.command("list")
@@ -83,7 +83,7 @@ def show(
             wanted = TaskFilter(queue=queue, type=type)
             since = timedelta(minutes=minutes)
             found = await metering(manager).metrics(
-                queue=queue, type=type, since=since, hourly=since > _BY_THE_MINUTE
+                queue=queue, type=type, since=since, daily=since > _BY_THE_MINUTE
             )
         if not found.by_type():
             await check_queue(manager, queue)

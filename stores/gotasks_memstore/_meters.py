@@ -11,7 +11,8 @@ from gotasks_memstore._metrics import MetricsDocuments
 from gotasks_py.checks import check_names
 from gotasks_py.clock import Clock
 from gotasks_py.metering import Report
-from gotasks_py.metrics import HOUR, Metrics, kinds, period
+from gotasks_py.metrics import HOUR, Metrics
+from gotasks_py.metrics_reading import Period
 from gotasks_py.nodes import FirstSight, Leadership, Node
 
 
@@ -35,11 +36,12 @@ class Meters:
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
         hourly: bool = False,
+        daily: bool = False,
     ) -> Metrics:
         check_names(queue=queue, type=type)
-        start, end = period(self._clock.now(), since, until, hourly=hourly)
+        period = Period.before(self._clock.now(), since, until, hourly=hourly, daily=daily)
         with self._lock:
-            return self._metrics.read(queue, type, start, end, kinds(hourly=hourly))
+            return self._metrics.read(queue, type, period)
 
     async def nodes(self) -> Sequence[Node]:
         with self._lock:

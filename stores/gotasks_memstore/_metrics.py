@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypeAlias
 
 from gotasks_py.copying import copied
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Kind, Metrics, MetricsDocument, Summing
+from gotasks_py.metrics import Metrics, MetricsDocument
+from gotasks_py.metrics_reading import Period, Summing
 from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 _Key: TypeAlias = tuple[tuple[str, object], ...]
@@ -40,21 +41,14 @@ class MetricsDocuments:
         if report.candidacy is not None:
             self._elect(report.candidacy, now)
 
-    def read(
-        self,
-        queue: str | None,
-        type: str | None,
-        since: datetime,
-        until: datetime,
-        kinds: Sequence[Kind],
-    ) -> Metrics:
+    def read(self, queue: str | None, type: str | None, period: Period) -> Metrics:
         """Sum the windows that began in a period."""
-        summing = Summing(type=type)
-        for document in self._of(*kinds):
-            is_in = since <= document["window_start"] < until
+        summing, parts = Summing(type=type), period.parts()
+        for document in self._by_key.values():
+            is_in = any(part.holds(document) for part in parts)
             if is_in and queue in {None, document["queue"]}:
                 summing.add(document)
-        return summing.metrics(since, until)
+        return summing.metrics(period)
 
     def nodes(self, now: datetime) -> list[Node]:
         """List the managers that are there."""

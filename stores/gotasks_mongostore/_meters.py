@@ -11,7 +11,8 @@ from gotasks_mongostore._driver import Connection
 from gotasks_mongostore._part import Part
 from gotasks_py.checks import check_names
 from gotasks_py.metering import Report
-from gotasks_py.metrics import HOUR, Metrics, period
+from gotasks_py.metrics import HOUR, Metrics
+from gotasks_py.metrics_reading import Period
 from gotasks_py.nodes import FirstSight, Leadership, Node
 
 
@@ -35,13 +36,13 @@ class Meters(Part):
         since: datetime | timedelta = HOUR,
         until: datetime | None = None,
         hourly: bool = False,
+        daily: bool = False,
     ) -> Metrics:
         check_names(queue=queue, type=type)
         await self.open()
-        start, end = period(self.clock.now(), since, until, hourly=hourly)
+        period = Period.before(self.clock.now(), since, until, hourly=hourly, daily=daily)
         with self._operation("read metrics") as here:
-            opened = await _metrics.opened(here)
-            return await _metrics.read(opened, queue, type, start, end, hourly=hourly)
+            return await _metrics.read(await _metrics.opened(here), queue, type, period)
 
     async def nodes(self) -> Sequence[Node]:
         await self.open()

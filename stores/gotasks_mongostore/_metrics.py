@@ -16,7 +16,8 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._indexes import Index, ensure_indexes
 from gotasks_py.metering import Beat, Report
-from gotasks_py.metrics import Metrics, MetricsDocument, Summing, kinds
+from gotasks_py.metrics import Metrics, MetricsDocument
+from gotasks_py.metrics_reading import Part, Period, Summing
 from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 INDEXES: Final = (
@@ -64,16 +65,14 @@ async def read(
     metrics: AsyncCollection[Document],
     queue: str | None,
     type: str | None,
-    since: datetime,
-    until: datetime,
-    *,
-    hourly: bool,
+    period: Period,
 ) -> Metrics:
     """Sum the windows that began in a period."""
     summing = Summing(type=type)
-    async for document in _found(metrics, of_period(queue, type, since, until, hourly=hourly)):
-        summing.add(document)
-    return summing.metrics(since, until)
+    for part in period.parts():
+        async for document in _found(metrics, of_part(queue, type, part)):
+            summing.add(document)
+    return summing.metrics(period)
 
 
 async def nodes(metrics: AsyncCollection[Document]) -> list[Node]:
@@ -98,18 +97,11 @@ async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | 
     return None if found is None else Leadership.from_document(found)
 
 
-def of_period(
-    queue: str | None,
-    type: str | None,
-    since: datetime,
-    until: datetime,
-    *,
-    hourly: bool = False,
-) -> dict[str, Any]:
-    """Match the windows that began in a period; index ``series``."""
+def of_part(queue: str | None, type: str | None, part: Part) -> dict[str, Any]:
+    """Match the windows of a part of a period; index ``series``."""
     condition: dict[str, Any] = {
-        "kind": {"$in": kinds(hourly=hourly)},
-        "window_start": {"$gte": since, "$lt": until},
+        "kind": {"$in": list(part.kinds)},
+        "window_start": {"$gte": part.since, "$lt": part.until},
     }
     if queue is not None:
         condition["queue"] = queue

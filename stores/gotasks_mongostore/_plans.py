@@ -14,6 +14,7 @@ from gotasks_mongostore import _filters as filters
 from gotasks_mongostore._access import accesses
 from gotasks_py import lifecycle
 from gotasks_py.inspecting import TaskFilter
+from gotasks_py.metrics_reading import Period
 from gotasks_py.store import ClaimRequest
 from gotasks_py.task import LeaseRef, Status
 
@@ -37,9 +38,9 @@ def queries(now: datetime) -> Iterator[Query]:
     """Yield an example of each query; what it looks for need not be there."""
     yield from _of_tasks(now)
     past = now - timedelta(hours=1)
-    of_queue = _metrics.of_period("q", "a", past, now)
-    yield Query("metrics", _metrics.of_period(None, None, past, now), "series", (), "metrics")
-    yield Query("metrics of a queue", of_queue, "series", (), "metrics")
+    (hour,) = Period(past, now).parts()
+    yield Query("metrics", _metrics.of_part(None, None, hour), "series", (), "metrics")
+    yield Query("metrics of a queue", _metrics.of_part("q", "a", hour), "series", (), "metrics")
     yield Query("managers", _metrics.OF_NODES, "series", (), "metrics")
     yield Query("leader", _metrics.of_leader("gauges"), "_id_", (), "metrics")
     yield Query("queues", _registry.OF_QUEUES, "_id_", (), "queues")

@@ -14,11 +14,13 @@ from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import (
     Activity,
     Gauges,
+    Kind,
     Window,
     counters_document,
+    daily_gauges_document,
     gauges_document,
-    hour_of,
     hourly_gauges_document,
+    start_of,
 )
 from gotasks_py.nodes import Candidacy
 from tests.lab import HOUR, MINUTE, SECOND, Lab
@@ -136,7 +138,7 @@ async def test_windows_come_in_order_and_only_those_of_the_period(lab: Lab) -> N
 
 
 async def test_hours_are_read_instead_of_windows_from_the_full_hour_on(lab: Lab) -> None:
-    start = hour_of(this_minute(lab))
+    start = start_of(this_minute(lab), HOUR)
     hours = [
         counters_document(
             manager,
@@ -183,6 +185,58 @@ async def test_hours_are_read_instead_of_windows_from_the_full_hour_on(lab: Lab)
     assert hourly.counts == {Status.PENDING: 2}
     (window,) = (await metering(lab).metrics(queue="q")).windows
     assert window.activity.counters.done == 100
+
+
+async def test_days_are_read_where_they_lie_whole_in_the_period_and_hours_beside(lab: Lab) -> None:
+    today = start_of(this_minute(lab), DAY)
+    since, until = today - 2 * DAY - 2 * HOUR, today + 3 * HOUR
+
+    def summed(kind: Kind, length: timedelta, start: datetime, done: int) -> Any:
+        activity = Activity(counters=Counters(done=done))
+        window = Window(start=start, length=length, queue="q", type="t", activity=activity)
+        return counters_document("m.1", window, done, 10 * DAY, kind=kind)
+
+    hours = [
+        (since - HOUR, 10_000),  # before it
+        (since, 1),
+        (today - DAY, 10_000),  # a day tells of it
+        (today, 2),
+        (today + 2 * HOUR, 4),
+        (today + 3 * HOUR, 10_000),  # after it
+    ]
+    days = [
+        (today - 3 * DAY, 10_000),  # begins before it
+        (today - 2 * DAY, 8),
+        (today - DAY, 16),
+        (today, 10_000),  # ends after it
+    ]
+    documents = [summed("hours", HOUR, *each) for each in hours]
+    documents += [summed("days", DAY, *each) for each in days]
+    gauges = Gauges(
+        start=today - DAY,
+        length=MINUTE,
+        queue="q",
+        at=today - DAY,
+        counts={Status.PENDING: 1},
+        oldest_due_age=timedelta(0),
+    )
+    documents.append(daily_gauges_document(gauges, 10 * DAY))
+    await metering(lab).report(Report(counters=documents))
+
+    metrics = await metering(lab).metrics(since=since + 30 * MINUTE, until=until, daily=True)
+    assert metrics.since == since
+    assert [(each.start, each.length) for each in metrics.windows] == [
+        (since, HOUR),
+        (today - 2 * DAY, DAY),
+        (today - DAY, DAY),
+        (today, HOUR),
+        (today + 2 * HOUR, HOUR),
+    ]
+    assert metrics.total().counters.done == 31
+    assert [(each.start, each.length) for each in metrics.gauges] == [(today - DAY, DAY)]
+    # Where no whole day lies in it, hours tell it all.
+    brief = await metering(lab).metrics(since=today - HOUR, until=until, daily=True)
+    assert brief.total().counters.done == 6
 
 
 async def test_a_span_ends_where_the_period_ends(lab: Lab) -> None:

@@ -20,8 +20,8 @@ from gotasks_py.metrics import (
     Window,
     counters_document,
     gauges_document,
-    hour_of,
     hourly_gauges_document,
+    start_of,
 )
 from tests.dashboard.conftest import Browse, open_to_all, read
 from tests.lab import HOUR, MINUTE, SECOND, Lab
@@ -45,7 +45,7 @@ async def write(
         counters=counters, run=sketch, wait=LatencySketch.of([0.01] * counters.claimed)
     )
     documents: list[dict[str, Any]] = []
-    minute, hour = at.replace(second=0, microsecond=0), hour_of(at)
+    minute, hour = at.replace(second=0, microsecond=0), start_of(at, HOUR)
     kinds: list[tuple[Kind, datetime, timedelta]] = [
         ("counters", minute, MINUTE),
         ("hours", hour, HOUR),

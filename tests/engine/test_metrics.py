@@ -30,7 +30,7 @@ from gotasks_py import (
     TaskPolicy,
 )
 from gotasks_py.errors import StoreUnavailableError
-from gotasks_py.metrics import LATENCIES
+from gotasks_py.metrics import LATENCIES, start_of
 from gotasks_py.store import Store
 from tests.engine.world import (
     FaultyStore,
@@ -75,9 +75,13 @@ def working(store: MemStore, **settings: Any) -> Manager:
 
 
 async def total(store: MemStore) -> Counters:
-    """Tell what was counted, by the window and by the hour."""
+    """Tell what was counted, by the window, by the hour and by the day."""
     counters = (await read(store)).total().counters
     assert (await store.metrics(since=DAY, hourly=True)).total().counters == counters
+    tomorrow = start_of(store.clock.now(), DAY) + DAY
+    days = await store.metrics(since=3 * DAY, until=tomorrow, daily=True)
+    assert days.total().counters == counters
+    assert {each.length for each in days.windows} <= {DAY}
     return counters
 
 

@@ -153,13 +153,16 @@ async def test_reading_metrics_and_managers_is_served_by_the_index(recorded: Rec
         await store.nodes()
         await store.leader("gauges")
         await store.metrics(queue="q1", since=HOUR * 24, hourly=True)
+        await store.metrics(queue="q1", since=HOUR * 24 * 7, daily=True)
     assert len(metrics.windows) == 6
     plans = [
         database.command("explain", explainable(each), verbosity="executionStats") for each in sent
     ]
     examined = [plan["executionStats"]["totalDocsExamined"] for plan in plans]
     keys = [plan["executionStats"]["totalKeysExamined"] for plan in plans]
-    assert examined == [6, 0, 0, 0]
+    # Of a week there are hours, days and hours, of which one may be at midnight.
+    assert len(plans) - 4 in {2, 3}
+    assert examined == [6, *[0] * (len(plans) - 1)]
     # Of each minute in the period one look for the queue.
     assert keys[0] <= 2 * 60 + 10
     assert all(each <= 2 for each in keys[1:])
