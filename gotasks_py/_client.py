@@ -21,7 +21,7 @@ from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import OnConflict, Registry, TaskType
 from gotasks_py.hooks import HookCaller
 from gotasks_py.policy import Defaults, QueuePolicy, TaskPolicy
-from gotasks_py.store import Session, Store
+from gotasks_py.store import Session, Store, reach
 from gotasks_py.sync import SyncManager
 from gotasks_py.task import Task, TaskId
 
@@ -186,7 +186,7 @@ class Client(Oversight, Steering):
         Raises:
             TaskNotFoundError: there is no such task.
         """
-        await self._ready()
+        await self._reached()
         return await self._operations.get(task_id)
 
     async def handle(self, task_id: object) -> TaskHandle[Any]:
@@ -207,7 +207,7 @@ class Client(Oversight, Steering):
             TaskNotFoundError: there is no such task.
             InvalidStateError: it is final already.
         """
-        await self._ready()
+        await self._reached()
         task = await self._operations.cancel(task_id)
         await self._books.attended()
         self._stop_here(task.id)
@@ -224,7 +224,7 @@ class Client(Oversight, Steering):
             InvalidStateError: it is not dead, or its lifetime is over.
             DuplicateTaskError: another active task has taken its unique key.
         """
-        await self._ready()
+        await self._reached()
         task = await self._operations.requeue(task_id, fresh_lifetime=fresh_lifetime)
         await self._books.attended()
         self._nudge(task.queue, task.due_at, [task.id])
@@ -246,7 +246,7 @@ class Client(Oversight, Steering):
         """
         if queue is not None:
             check_name("queue", queue)
-        await self._ready()
+        await self._reached()
         if queue is not None and queue not in self._queues:
             recorded = await self._store.queues()
             if queue not in recorded:
@@ -263,7 +263,7 @@ class Client(Oversight, Steering):
         Raises:
             TaskNotFoundError: there is no such task.
         """
-        await self._ready()
+        await self._reached()
         await self._operations.delete(task_id)
 
     async def _enqueue_typed(
@@ -300,6 +300,13 @@ class Client(Oversight, Steering):
 
     async def _ready(self) -> None:
         await self._store.open()
+        self._note_place()
+
+    async def _reached(self) -> None:
+        await reach(self._store)
+        self._note_place()
+
+    def _note_place(self) -> None:
         if self._process != os.getpid():
             self._books.forked()
         self._loop, self._process = current_token(), os.getpid()

@@ -38,7 +38,7 @@ class Oversight:
 
     _store: Store
 
-    async def _ready(self) -> None:
+    async def _reached(self) -> None:
         raise NotImplementedError
 
     async def get(self, task_id: object) -> Task:
@@ -205,7 +205,7 @@ class Oversight:
         return BulkOperation(store, replace(wanted, status=chosen), per_second, progress)
 
     async def _inspected(self) -> Inspecting:
-        await self._ready()
+        await self._reached()
         if not isinstance(self._store, Inspecting):
             msg = f"{type(self._store).__name__} cannot list or count tasks"
             raise ConfigurationError(msg)

@@ -26,7 +26,7 @@ class Steering:
     _queues: Mapping[str, QueuePolicy]
     _recorded: RecordedQueues
 
-    async def _ready(self) -> None:
+    async def _reached(self) -> None:
         raise NotImplementedError
 
     async def _register(self, queue: QueuePolicy) -> None:
@@ -137,7 +137,7 @@ class Steering:
     async def _controlled(self, queue: str | None = None) -> Controlling:
         if queue is not None:
             check_name("queue", queue)
-        await self._ready()
+        await self._reached()
         if not isinstance(self._store, Controlling):
             msg = f"{type(self._store).__name__} cannot record what operators decide"
             raise ConfigurationError(msg)

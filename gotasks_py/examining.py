@@ -14,7 +14,7 @@ from gotasks_py.errors import StorePermissionError
 from gotasks_py.inspecting import Inspecting, QueueOverview, TaskFilter
 from gotasks_py.metering import Metering
 from gotasks_py.nodes import Node
-from gotasks_py.store import Store
+from gotasks_py.store import Store, reach
 from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import Status
 from gotasks_py.wording import span
@@ -36,7 +36,7 @@ async def examined(store: Store) -> Sequence[Finding]:
     if any(finding.severity is Severity.ERROR for finding in findings):
         what = "not looked at, until the above is mended"
         return [*findings, Finding(Severity.WARNING, "stuck tasks", what, "run doctor again")]
-    await store.open()
+    await reach(store)
     stuck = [finding async for finding in _stuck(store)]
     return [*findings, *(stuck or [Finding(Severity.OK, "stuck tasks", "there are none")])]
 

@@ -20,7 +20,7 @@ from gotasks_py.errors import (
     TaskFailedError,
     TaskNotFoundError,
 )
-from gotasks_py.store import Store
+from gotasks_py.store import Store, reach
 from gotasks_py.task import Status, Task, TaskId
 
 R = TypeVar("R")
@@ -49,7 +49,7 @@ class TaskHandle(Generic[R]):
         Raises:
             TaskNotFoundError: it was deleted, or its TTL purged it.
         """
-        await self._store.open()
+        await reach(self._store)
         task = await self._store.get(self.id)
         if task is None:
             raise TaskNotFoundError(self.id)

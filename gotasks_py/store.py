@@ -267,6 +267,34 @@ class Store(Protocol):
 
 
 @runtime_checkable
+class Reachable(Protocol):
+    """What a store may offer beside: to be used without being made ready for new tasks."""
+
+    async def reach(self) -> None:
+        """Check the server as :meth:`Store.open` does, and write nothing. May be called often.
+
+        Enough for everything that puts in no tasks, queues or metrics.
+
+        Raises:
+            ConfigurationError: the server, the connection or the event loop is unfit.
+            StoreError: the database refused.
+            StoreUnavailableError: the database did not answer.
+        """
+        ...
+
+
+async def reach(store: Store) -> None:
+    """Make a store ready for looking and for changing what is there; writing nothing, if it can.
+
+    Raises:
+        ConfigurationError: the server, the connection or the event loop is unfit.
+        StoreError: the database refused.
+        StoreUnavailableError: the database did not answer.
+    """
+    await (store.reach() if isinstance(store, Reachable) else store.open())
+
+
+@runtime_checkable
 class Watching(Protocol):
     """What a store may offer beside: to tell of changes as they happen."""
 

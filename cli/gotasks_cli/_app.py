@@ -13,12 +13,14 @@ from gotasks_cli import (
     _dead,
     _demo,
     _doctor,
+    _health,
     _steering,
     _tasks,
     _top,
     _worker,
 )
 from gotasks_cli._problems import OneLineGroup
+from gotasks_cli._session import CONNECT_SECONDS, set_connect_timeout
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -46,8 +48,19 @@ def root(
             callback=_print_version,
         ),
     ] = False,
+    connect_timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            envvar="GOTASKS_CONNECT_TIMEOUT",
+            help="How long the store may take to answer; a worker waits as its store does.",
+        ),
+    ] = CONNECT_SECONDS,
 ) -> None:
     """Run, watch and repair background tasks."""
+    del show_version  # which was acted on when it was read
+    set_connect_timeout(connect_timeout)
 
 
 app.command()(_worker.worker)
@@ -55,6 +68,7 @@ app.command()(_tasks.enqueue)
 app.command()(_top.top)
 app.command()(_dashboard.dashboard)
 app.command()(_doctor.doctor)
+app.command()(_health.health)
 app.command()(_demo.demo)
 app.command()(_demo.bench)
 app.add_typer(_tasks.tasks, name="task")

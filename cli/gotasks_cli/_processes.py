@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import anyio
 from anyio.abc import Process
 
 from gotasks_cli._scaling import REPORTS
+from gotasks_cli._vitals import VITALS
 from gotasks_py import Manager
 
 logger = logging.getLogger("gotasks_cli.worker")
@@ -57,25 +58,33 @@ class WorkerProcess:
             self._process.kill()
 
 
-async def spawn(number: int, arguments: Sequence[str], reports: int | None = None) -> WorkerProcess:
-    """Start ``gotasks`` with these arguments; the first one may report to a descriptor.
+async def spawn(
+    number: int,
+    arguments: Sequence[str],
+    reports: int | None = None,
+    vitals: int | None = None,
+) -> WorkerProcess:
+    """Start ``gotasks`` with these arguments.
 
-    In a session of its own: Ctrl-C in a terminal is for the supervisor, which passes it on.
+    The first one may report to a descriptor what its queues want, and each how it is. In a
+    session of its own: Ctrl-C in a terminal is for the supervisor, which passes it on.
     """
+    told = {VITALS: vitals, REPORTS: reports if number == 1 else None}
+    open_to_it = {name: each for name, each in told.items() if each is not None}
     process = await anyio.open_process(
         [sys.executable, "-m", "gotasks_cli", *arguments],
         stdin=PIPE,
         stdout=None,
         stderr=None,
-        env={**os.environ, SUPERVISED: str(number), **_reporting(number, reports)},
+        env={
+            **os.environ,
+            SUPERVISED: str(number),
+            **{name: str(each) for name, each in open_to_it.items()},
+        },
         start_new_session=True,
-        pass_fds=() if reports is None else (reports,),
+        pass_fds=tuple(open_to_it.values()),
     )
     return WorkerProcess(process)
-
-
-def _reporting(number: int, reports: int | None) -> Mapping[str, str]:
-    return {} if reports is None or number > 1 else {REPORTS: str(reports)}
 
 
 def stop_with_supervisor() -> None:

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Final, Protocol
 
 import anyio
 from watchfiles import PythonFilter, awatch
 
+from gotasks_cli._health import serve
 from gotasks_cli._problems import ExitCode
 from gotasks_cli._scaling import follow
 from gotasks_cli._supervisor import Child, Supervisor
+from gotasks_cli._vitals import Board
 from gotasks_py.autoscaling import ScalingConfig
 
 logger = logging.getLogger("gotasks_cli.supervisor")
@@ -26,29 +29,48 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Spawn(Protocol):
-    """Starts a worker process, which may report what it wants to a file descriptor."""
+    """Starts a worker process, which may tell by file descriptors what it wants and how it is."""
 
-    async def __call__(self, number: int, *, reports: int | None) -> Child:
+    async def __call__(self, number: int, *, reports: int | None, vitals: int | None) -> Child:
         """Start the process of a number."""
         ...
 
 
 async def supervise(
-    spawn: Spawn, scaling: ScalingConfig, grace: timedelta, *, watched: Path | None = None
+    spawn: Spawn,
+    scaling: ScalingConfig,
+    grace: timedelta,
+    *,
+    watched: Path | None = None,
+    health: socket | None = None,
 ) -> ExitCode:
-    """Keep worker processes running until a signal; start them anew when code changes."""
+    """Keep worker processes running until a signal; start them anew when code changes.
+
+    How they are is told to whoever asks at the socket ``health``.
+    """
     code = int(ExitCode.FAILED)
-    with _pipe() as (reading, writing), anyio.open_signal_receiver(*_SIGNALS) as signals:
-        reports = writing if scaling.least < scaling.most else None
+    with (
+        _pipe() as (reports_in, reports_out),
+        _pipe() as (vitals_in, vitals_out),
+        anyio.open_signal_receiver(*_SIGNALS) as signals,
+    ):
+        reports = reports_out if scaling.least < scaling.most else None
+        vitals = None if health is None else vitals_out
         supervisor = Supervisor(
-            partial(spawn, reports=reports), grace=grace, waits_for_changes=watched is not None
+            partial(spawn, reports=reports, vitals=vitals),
+            grace=grace,
+            waits_for_changes=watched is not None,
         )
         async with anyio.create_task_group() as group:
             group.start_soon(_obey, signals, supervisor)
             if watched is not None:
                 group.start_soon(_reload, supervisor, watched)
             if reports is not None:
-                group.start_soon(follow, reading, supervisor, scaling)
+                group.start_soon(follow, reports_in, supervisor, scaling)
+            if health is not None:
+                board = Board(supervisor)
+                group.start_soon(board.listen, vitals_in)
+                group.start_soon(serve, health, board.look)
             code = await supervisor.run(scaling.least)
             group.cancel_scope.cancel()
     return ExitCode(code)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -118,6 +118,20 @@ class Supervisor:
     def size(self) -> int:
         """How many processes there are to be."""
         return sum(not slot.is_retired for slot in self._slots.values())
+
+    @property
+    def pids(self) -> Mapping[int, int | None]:
+        """The process of each number there is to be; ``None``: there is none at the moment."""
+        return {
+            slot.number: None if slot.child is None else slot.child.pid
+            for slot in self._slots.values()
+            if not slot.is_retired
+        }
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return bool(self._stops)
 
     async def run(self, size: int) -> int:
         """Keep so many processes running until a stop; tell the exit code."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Annotated, Final
 
 import anyio
 import typer
 
+from gotasks_cli._health import address_of, bound
+from gotasks_cli._health import serve as serve_health
 from gotasks_cli._problems import ExitCode, Problem
 from gotasks_cli._processes import (
     SUPERVISED,
@@ -28,6 +32,7 @@ from gotasks_cli._scaling import REPORTS, report
 from gotasks_cli._session import Target, opened, run
 from gotasks_cli._supervising import supervise
 from gotasks_cli._times import duration
+from gotasks_cli._vitals import VITALS, Vitals, tell, vitals_of
 from gotasks_py import Manager
 from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.checks import MAX_WORKERS
@@ -129,6 +134,13 @@ def worker(
         bool,
         typer.Option("--reload", help="Start anew when Python files here change; to develop."),
     ] = False,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Tell there over HTTP, at /live and /ready, how all processes are; 0: any port.",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="What to log, on standard error.")] = (
         LogLevel.INFO
     ),
@@ -154,29 +166,54 @@ def worker(
     scaling = _scaling(processes, target_wait)
     if SUPERVISED in os.environ:
         stop_with_supervisor()
-    elif scaling.most > 1 or work.limits != Limits() or reload:
+        return run(lambda: serve(work))
+    with ExitStack() as stack:
+        listener = None if health is None else stack.enter_context(_listening(health))
+        if scaling.most == 1 and work.limits == Limits() and not reload:
+            return run(lambda: serve(work, listener))
         watched = Path.cwd() if reload else None
         start = partial(spawn, arguments=work.arguments())
-        return run(lambda: supervise(start, scaling, work.grace, watched=watched))
-    return run(lambda: serve(work))
+        return run(lambda: supervise(start, scaling, work.grace, watched=watched, health=listener))
 
 
-async def serve(work: Work) -> ExitCode:
+async def serve(work: Work, health: socket | None = None) -> ExitCode:
     """Run a manager in this process until it is told to stop, or wants another process.
 
     Raises:
         Exception: it failed.
     """
-    async with opened(Target(app=work.app)) as manager:
-        manager.override(queues=work.queues, workers=_workers(work))
-        reached: list[str] = []
-        async with anyio.create_task_group() as group:
+    reached: list[str] = []
+    running: list[Manager] = []
+    async with anyio.create_task_group() as group:
+        if health is not None:
+            group.start_soon(serve_health, health, partial(_vitals, running))
+        async with opened(Target(app=work.app), is_patient=True) as manager:
+            manager.override(queues=work.queues, workers=_workers(work))
+            running.append(manager)
             group.start_soon(_recycle, manager, work, reached)
             if REPORTS in os.environ:
                 group.start_soon(report, manager, work.queues, work.target_wait)
+            if VITALS in os.environ:
+                group.start_soon(tell, manager)
             await manager.run(work.grace)
             group.cancel_scope.cancel()
     return ExitCode.RECYCLED if reached else ExitCode.OK
+
+
+def _vitals(running: Sequence[Manager]) -> Vitals:
+    health = running[0].health() if running else None
+    if health is None or not health.is_running:
+        return Vitals(is_live=True, is_ready=False, reasons=["the manager is not running yet"])
+    return vitals_of(health)
+
+
+@contextmanager
+def _listening(health: str) -> Generator[socket]:
+    with bound(address_of("--health", health)) as listener:
+        host, port = listener.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        logger.info("http://%s/live and /ready tell how this worker is", address)
+        yield listener
 
 
 async def _recycle(manager: Manager, work: Work, reached: list[str]) -> None:

@@ -31,6 +31,7 @@ from gotasks_py import (
     TaskType,
 )
 from gotasks_py.patience import patience
+from gotasks_py.store import reach
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class Desk:
         limit = self.settings.patience.total_seconds()
         try:
             with anyio.fail_after(limit), patience(limit):
-                await self.store.open()
+                await reach(self.store)
                 yield
         except TimeoutError as error:
             msg = f"the store took longer than {limit:g} s"

@@ -49,7 +49,7 @@ class Audit(Part):
         index = "by_user" if user is not None else "by_action" if action is not None else "log"
         if cursor is not None:
             wanted |= _after(cursor)
-        await self.open()
+        await self.reach()
         with self._operation("read what was done") as here:
             if not here.has_audit_indexes and not await here.audit.index_information():
                 return AuditPage([])  # nothing was ever recorded
@@ -60,7 +60,7 @@ class Audit(Part):
         return AuditPage(entries, _cursor_of(entries[-1]) if len(found) > limit else None)
 
     async def audited(self, entry_id: str) -> AuditEntry | None:
-        await self.open()
+        await self.reach()
         with self._operation("read what was done") as here:
             found = await here.audit.find_one({"_id": str(entry_id)})
         return None if found is None else AuditEntry.from_document(found)

@@ -24,17 +24,17 @@ class Control(Part):
     async def pause_queue(
         self, queue: str, *, until: datetime | None = None, by: str | None = None
     ) -> bool:
-        await self.open()
+        await self.reach()
         with self._operation(f"pause queue {queue!r}") as here:
             return await _registry.set_pause(here.queues, queue, until, by)
 
     async def resume_queue(self, queue: str) -> bool:
-        await self.open()
+        await self.reach()
         with self._operation(f"resume queue {queue!r}") as here:
             return await _registry.end_pause(here.queues, queue)
 
     async def change_queue(self, queue: str, changes: QueueChanges | None) -> bool:
-        await self.open()
+        await self.reach()
         with self._operation(f"change the policy of queue {queue!r}") as here:
             return await _registry.set_changes(here.queues, queue, changes)
 
@@ -47,6 +47,7 @@ class Control(Part):
             await _registry.set_order(here.queues, node, order, self.clock.now() + _KEPT)
 
     async def node_orders(self) -> Mapping[str, NodeOrder]:
+        await self.reach()
         with self._operation("read the orders to managers") as here:
             return await _registry.orders(here.queues)
 

@@ -60,8 +60,10 @@ class Collections:
     patience_seconds: float
     """How long the client may look for a server, as its URI or its maker said."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
+    is_reached: bool = False
+    """Whether the server was checked."""
     is_open: bool = False
-    """Whether the server was checked and the indexes are there."""
+    """Whether the indexes are there, too."""
     has_transactions: bool = False
     has_metrics_indexes: bool = False
     before_close: list[Callable[[], Awaitable[None]]] = field(

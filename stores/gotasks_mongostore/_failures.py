@@ -30,6 +30,7 @@ from gotasks_py.errors import (
 from gotasks_py.task import TaskId
 
 _PERMISSION_CODES: Final = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, AtlasError
+_BAD_VALUE: Final = 2
 _PASSING: Final = (ConnectionFailure, ExecutionTimeout, WriteConcernError)
 _PASSING_LABELS: Final = ("RetryableWriteError", "TransientTransactionError")
 # A primary that steps down in the midst of a write answers with one of these for a document
@@ -81,7 +82,10 @@ def failure(action: str, error: PyMongoError, *, task_id: TaskId | None = None) 
             "authSource, and give the user the role readWrite on this database"
         )
         return StorePermissionError(msg)
-    return StoreError(f"the database could not {action}: {_first_line(error)}")
+    text = _first_line(error)
+    if isinstance(error, OperationFailure) and error.code == _BAD_VALUE and "hint" in text:
+        text = "an index is missing; the first manager of this version that starts makes it"
+    return StoreError(f"the database could not {action}: {text}")
 
 
 def is_passing(error: PyMongoError) -> bool:

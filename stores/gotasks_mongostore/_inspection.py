@@ -46,7 +46,7 @@ class Inspection(Part):
         return await (await self._inspector()).delete(wanted, self._id_of(wanted), ids)
 
     async def _inspector(self) -> Inspector:
-        await self.open()
+        await self.reach()
         return Inspector(self._operation, self.clock)
 
     def _id_of(self, wanted: TaskFilter) -> TaskId | None:

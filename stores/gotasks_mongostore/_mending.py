@@ -28,7 +28,7 @@ class Mending(Part):
         raise NotImplementedError
 
     async def stuck(self, limit: int) -> Sequence[Task]:
-        await self.open()
+        await self.reach()
         with self._operation("look for stuck tasks") as here:
             found = await here.tasks.find(filters.stuck(), hint="stuck", limit=limit).to_list(None)
         return [Task.from_document(each) for each in found]

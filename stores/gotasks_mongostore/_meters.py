@@ -39,20 +39,20 @@ class Meters(Part):
         daily: bool = False,
     ) -> Metrics:
         check_names(queue=queue, type=type)
-        await self.open()
+        await self.reach()
         period = Period.before(self.clock.now(), since, until, hourly=hourly, daily=daily)
         with self._operation("read metrics") as here:
-            return await _metrics.read(await _metrics.opened(here), queue, type, period)
+            return await _metrics.read(here.metrics, queue, type, period)
 
     async def nodes(self) -> Sequence[Node]:
-        await self.open()
+        await self.reach()
         with self._operation("list the managers") as here:
-            return await _metrics.nodes(await _metrics.opened(here))
+            return await _metrics.nodes(here.metrics)
 
     async def versions(self, since: datetime) -> Sequence[FirstSight]:
-        await self.open()
+        await self.reach()
         with self._operation("list the versions of managers") as here:
-            return await _metrics.versions(await _metrics.opened(here), since)
+            return await _metrics.versions(here.metrics, since)
 
     @contextmanager
     def before_close(self, call: Callable[[], Awaitable[None]]) -> Generator[None]:
@@ -64,6 +64,6 @@ class Meters(Part):
             calls.remove(call)
 
     async def leader(self, duty: str) -> Leadership | None:
-        await self.open()
+        await self.reach()
         with self._operation("ask who leads") as here:
             return await _metrics.leader(here.metrics, duty)

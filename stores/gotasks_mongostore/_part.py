@@ -19,6 +19,9 @@ class Part:
     async def open(self) -> None:
         raise NotImplementedError
 
+    async def reach(self) -> None:
+        raise NotImplementedError
+
     def _operation(
         self, action: str, *, task_id: TaskId | None = None
     ) -> AbstractContextManager[Collections]:

@@ -59,6 +59,7 @@ from gotasks_py.patience import at_most
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
+    Reachable,
     Renewal,
     Renewed,
     Renewer,
@@ -163,12 +164,24 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             raise TaskNotFoundError(value) from None
 
     async def open(self) -> None:
+        await self.reach()
         here = self._connection.collections()
-        if here.is_open and not self._server_clock.is_stale:
+        if here.is_open:
             return
         async with here.opening:
             if not here.is_open:
-                await self._open()
+                with self._operation("ensure the indexes"):
+                    await ensure_indexes(here.database, here.tasks)
+                    here.is_open = True
+
+    async def reach(self) -> None:
+        here = self._connection.collections()
+        if here.is_reached and not self._server_clock.is_stale:
+            return
+        async with here.opening:
+            if not here.is_reached:
+                here.has_transactions = check_server(await self._hello())
+                here.is_reached = True
             elif self._server_clock.is_stale:
                 await self._hello()
 
@@ -177,7 +190,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
         return await Diagnosis(self._operation).run()
 
     async def measure(self) -> Measurements:
-        await self.open()
+        await self.reach()
         return await Survey(self._operation).run()
 
     async def aclose(self) -> None:
@@ -193,7 +206,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             await _registry.replace(here.queues, policy)
 
     async def queues(self) -> Mapping[str, Mapping[str, object]]:
-        await self.open()
+        await self.reach()
         with self._operation("read the queues") as here:
             return await _registry.recorded(here.queues)
 
@@ -238,12 +251,12 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 
     async def claim(self, request: ClaimRequest) -> Task | None:
         if self._server_clock.is_stale:
-            await self.open()
+            await self.reach()
         return await self._claims.one(request)
 
     async def claim_many(self, request: ClaimRequest, limit: int) -> Sequence[Task]:
         if self._server_clock.is_stale:
-            await self.open()
+            await self.reach()
         return await self._claims.many(request, limit)
 
     async def find_claimed(self, request: ClaimRequest) -> Sequence[Task]:
@@ -345,13 +358,6 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             ):
                 yield document["_id"]
 
-    async def _open(self) -> None:
-        hello = await self._hello()
-        with self._operation("ensure the indexes") as here:
-            here.has_transactions = check_server(hello)
-            await ensure_indexes(here.database, here.tasks)
-            here.is_open = True
-
     async def _hello(self) -> Mapping[str, object]:
         with self._operation("reach the server") as here, pymongo.timeout(here.patience_seconds):
             return await self._server_clock.refresh(lambda: here.database.command("hello"))
@@ -394,6 +400,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 
 
 _: type[Store] = MongoStore
+_reachable: type[Reachable] = MongoStore
 _watching: type[Watching] = MongoStore
 _diagnosing: type[Diagnosing] = MongoStore
 _measuring: type[Measuring] = MongoStore

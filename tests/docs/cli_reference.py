@@ -37,7 +37,12 @@ Commands that work on tasks are told where these are in one of two ways. `--app 
 `GOTASKS_STORE`, needs none of your code: `mongodb://host/DATABASE?replicaSet=rs0&namespace=tasks`,
 with whatever else MongoDB's own URIs take. Other packages can offer stores by entry points in the
 group `gotasks.stores`: the scheme, and a function that makes a store of a URL. An option counts
-before a variable; to give both an APP and a URL is refused.
+before a variable; to give both an APP and a URL is refused. A store that has not answered after two
+seconds is named on standard error, and given up after five: `gotasks --connect-timeout SECONDS
+COMMAND`, or `GOTASKS_CONNECT_TIMEOUT`, says otherwise.
+
+Commands that look write nothing: neither a collection nor an index is made, so a mistake in the
+name of a database leaves no trace there, and a user with the role `read` may look.
 
 Results go to standard output, as a table or, with `-o json`, for programs; everything else goes to
 standard error. What cannot be undone is asked for first, unless `--yes` says so; without a
