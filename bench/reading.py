@@ -106,7 +106,7 @@ def _reads(
         "task list --queue --status": lambda: manager.find_tasks(in_queue),
         "task explain": lambda: manager.explain(some),
         "metrics show, an hour": store.metrics,
-        "metrics show, a day": lambda: store.metrics(since=DAY, daily=True),
+        "metrics show, a day": lambda: store.metrics(since=DAY, hourly=True),
         "metrics show, a week": lambda: store.metrics(since=_WEEK, daily=True),
         "metrics scaling": manager.loads,
     }

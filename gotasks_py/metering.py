@@ -68,11 +68,11 @@ class Metering(Protocol):
         left out of the period; default now. ``hourly`` reads windows of an hour, which
         managers write as well, from the full hour before ``since`` on: for long periods, of
         which there are sixty times as many windows of a minute. ``daily`` reads windows of a
-        day for the whole days (of UTC) of the period, and those of an hour for the rest: for
-        sums of a week or a month.
+        day, of UTC, in the same way: for a week or a month.
 
         Raises:
-            ConfigurationError: a time without a zone, or a name that cannot be one.
+            ConfigurationError: a time without a zone, a name that cannot be one, or
+                ``hourly`` and ``daily`` at once.
             StoreError: the database refused, or did not answer.
         """
         ...

@@ -9,6 +9,7 @@ from typing import Final
 
 from gotasks_py._fields import milliseconds, text, whole
 from gotasks_py.checks import LONGEST, check_duration, check_moment
+from gotasks_py.errors import ConfigurationError
 from gotasks_py.metrics import (
     COUNTERS,
     DAY,
@@ -26,20 +27,17 @@ from gotasks_py.sketch import LatencySketch
 from gotasks_py.task import Status
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_WINDOWS: Final[Sequence[Kind]] = ("counters", "gauges")
-_HOURS: Final[Sequence[Kind]] = ("hours", "hourly_gauges")
-_DAYS: Final[Sequence[Kind]] = ("days", "daily_gauges")
-_COUNTED, _GAUGES = (frozenset(each) for each in zip(_WINDOWS, _HOURS, _DAYS, strict=True))
+_COUNTED: Final[Sequence[Kind]] = ("counters", "hours", "days")
+_GAUGES: Final[Sequence[Kind]] = ("gauges", "hourly_gauges", "daily_gauges")
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Which windows are asked for: those of one length, or of days with hours beside them."""
+    """Which documents are asked for: those of windows, hours or days that began in a period."""
 
     since: datetime
     until: datetime
-    hourly: bool = False
-    daily: bool = False
+    kinds: Sequence[Kind] = (_COUNTED[0], _GAUGES[0])
 
     @classmethod
     def before(
@@ -53,11 +51,15 @@ class Period:
     ) -> Period:
         """Make one; a span counts back from its end.
 
-        One that is told by the hour or day begins at a full hour.
+        One that is told by the hour or day begins at a full one.
 
         Raises:
-            ConfigurationError: a time without a zone, or a span below zero or beyond a century.
+            ConfigurationError: a time without a zone, a span below zero or beyond a century,
+                or by the hour and by the day at once.
         """
+        if hourly and daily:
+            msg = "metrics are read hourly or daily, not both"
+            raise ConfigurationError(msg)
         if until is not None:
             check_moment("until", until)
         # A window may begin just now.
@@ -68,33 +70,10 @@ class Period:
         else:
             check_moment("since", since)
             start = since
-        start = start_of(start, HOUR) if hourly or daily else start
-        return cls(start, end, hourly=hourly, daily=daily)
-
-    def parts(self) -> Sequence[Part]:
-        """Tell which documents tell of it: days, where whole ones lie in it, and what is left."""
-        if not self.daily:
-            return (Part(_HOURS if self.hourly else _WINDOWS, self.since, self.until),)
-        # Below two days it may hold none; and beyond the last of all times nothing is added.
-        if self.until - self.since < 2 * DAY:
-            return (Part(_HOURS, self.since, self.until),)
-        first = start_of(self.since + DAY - _MILLISECOND, DAY)
-        last = start_of(self.until, DAY)
-        parts = (
-            Part(_HOURS, self.since, first),
-            Part(_DAYS, first, last),
-            Part(_HOURS, last, self.until),
-        )
-        return tuple(each for each in parts if each.since < each.until)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Windows of some kinds that began from a time on, and before another."""
-
-    kinds: Sequence[Kind]
-    since: datetime
-    until: datetime
+        if hourly or daily:
+            start = start_of(start, DAY if daily else HOUR)
+        level = 2 if daily else int(hourly)
+        return cls(start, end, (_COUNTED[level], _GAUGES[level]))
 
     def holds(self, document: Mapping[str, object]) -> bool:
         """Whether a stored document is one of them."""

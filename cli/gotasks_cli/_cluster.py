@@ -9,7 +9,7 @@ import typer
 
 from gotasks_cli._known import check_found, check_queue
 from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
-from gotasks_cli._output import Format, Percentiles, Record, print_records
+from gotasks_cli._output import Format, Percentiles, Record, cell, note, print_records
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
 from gotasks_cli._times import duration
@@ -26,7 +26,8 @@ metrics = typer.Typer(help="Look at what has been done.")
 
 _MIB = 1024 * 1024
 _BY_THE_MINUTE = timedelta(hours=2)
-"""Of how long windows of a minute are read; beyond that, those of hours and days."""
+_BY_THE_HOUR = timedelta(days=1)
+"""Of how long windows of a minute or an hour are read; beyond that, those of a day."""
 
 
 @nodes.command("list")
@@ -72,7 +73,7 @@ def show(
 ) -> None:
     """Print what happened to tasks of each queue and type, on all managers together.
 
-    Of more than two hours, it begins at a full hour.
+    Of more than two hours, it begins at a full hour; of more than a day, at a full day of UTC.
 
     Times are the 50th, 95th and 99th percentile: of the wait from due to claimed, of the run
     of handlers, and from the enqueue to the success.
@@ -83,7 +84,11 @@ def show(
             wanted = TaskFilter(queue=queue, type=type)
             since = timedelta(minutes=minutes)
             found = await metering(manager).metrics(
-                queue=queue, type=type, since=since, daily=since > _BY_THE_MINUTE
+                queue=queue,
+                type=type,
+                since=since,
+                hourly=_BY_THE_MINUTE < since <= _BY_THE_HOUR,
+                daily=since > _BY_THE_HOUR,
             )
         if not found.by_type():
             await check_queue(manager, queue)
@@ -91,6 +96,8 @@ def show(
         return found
 
     found = with_manager(Target(app, store), work)
+    if minutes > _BY_THE_MINUTE / timedelta(minutes=1):
+        note(f"since {cell(found.since)}")
     rows = [_activity_row(*key, activity) for key, activity in sorted(found.by_type().items())]
     print_records(rows, output)
 

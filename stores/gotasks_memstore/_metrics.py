@@ -43,10 +43,9 @@ class MetricsDocuments:
 
     def read(self, queue: str | None, type: str | None, period: Period) -> Metrics:
         """Sum the windows that began in a period."""
-        summing, parts = Summing(type=type), period.parts()
+        summing = Summing(type=type)
         for document in self._by_key.values():
-            is_in = any(part.holds(document) for part in parts)
-            if is_in and queue in {None, document["queue"]}:
+            if period.holds(document) and queue in {None, document["queue"]}:
                 summing.add(document)
         return summing.metrics(period)
 

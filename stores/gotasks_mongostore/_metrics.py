@@ -17,7 +17,7 @@ from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._indexes import Index, ensure_indexes
 from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import Metrics, MetricsDocument
-from gotasks_py.metrics_reading import Part, Period, Summing
+from gotasks_py.metrics_reading import Period, Summing
 from gotasks_py.nodes import Candidacy, FirstSight, Leadership, Node
 
 INDEXES: Final = (
@@ -69,9 +69,8 @@ async def read(
 ) -> Metrics:
     """Sum the windows that began in a period."""
     summing = Summing(type=type)
-    for part in period.parts():
-        async for document in _found(metrics, of_part(queue, type, part)):
-            summing.add(document)
+    async for document in _found(metrics, of_period(queue, type, period)):
+        summing.add(document)
     return summing.metrics(period)
 
 
@@ -97,11 +96,11 @@ async def leader(metrics: AsyncCollection[Document], duty: str) -> Leadership | 
     return None if found is None else Leadership.from_document(found)
 
 
-def of_part(queue: str | None, type: str | None, part: Part) -> dict[str, Any]:
-    """Match the windows of a part of a period; index ``series``."""
+def of_period(queue: str | None, type: str | None, period: Period) -> dict[str, Any]:
+    """Match the documents of a period; index ``series``."""
     condition: dict[str, Any] = {
-        "kind": {"$in": list(part.kinds)},
-        "window_start": {"$gte": part.since, "$lt": part.until},
+        "kind": {"$in": list(period.kinds)},
+        "window_start": {"$gte": period.since, "$lt": period.until},
     }
     if queue is not None:
         condition["queue"] = queue

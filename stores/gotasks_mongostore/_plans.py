@@ -38,9 +38,9 @@ def queries(now: datetime) -> Iterator[Query]:
     """Yield an example of each query; what it looks for need not be there."""
     yield from _of_tasks(now)
     past = now - timedelta(hours=1)
-    (hour,) = Period(past, now).parts()
-    yield Query("metrics", _metrics.of_part(None, None, hour), "series", (), "metrics")
-    yield Query("metrics of a queue", _metrics.of_part("q", "a", hour), "series", (), "metrics")
+    hour = Period(past, now)
+    yield Query("metrics", _metrics.of_period(None, None, hour), "series", (), "metrics")
+    yield Query("metrics of a queue", _metrics.of_period("q", "a", hour), "series", (), "metrics")
     yield Query("managers", _metrics.OF_NODES, "series", (), "metrics")
     yield Query("leader", _metrics.of_leader("gauges"), "_id_", (), "metrics")
     yield Query("queues", _registry.OF_QUEUES, "_id_", (), "queues")

@@ -187,56 +187,40 @@ async def test_hours_are_read_instead_of_windows_from_the_full_hour_on(lab: Lab)
     assert window.activity.counters.done == 100
 
 
-async def test_days_are_read_where_they_lie_whole_in_the_period_and_hours_beside(lab: Lab) -> None:
+async def test_days_are_read_from_a_full_day_on(lab: Lab) -> None:
     today = start_of(this_minute(lab), DAY)
-    since, until = today - 2 * DAY - 2 * HOUR, today + 3 * HOUR
 
     def summed(kind: Kind, length: timedelta, start: datetime, done: int) -> Any:
         activity = Activity(counters=Counters(done=done))
         window = Window(start=start, length=length, queue="q", type="t", activity=activity)
         return counters_document("m.1", window, done, 10 * DAY, kind=kind)
 
-    hours = [
-        (since - HOUR, 10_000),  # before it
-        (since, 1),
-        (today - DAY, 10_000),  # a day tells of it
-        (today, 2),
-        (today + 2 * HOUR, 4),
-        (today + 3 * HOUR, 10_000),  # after it
-    ]
-    days = [
-        (today - 3 * DAY, 10_000),  # begins before it
-        (today - 2 * DAY, 8),
-        (today - DAY, 16),
-        (today, 10_000),  # ends after it
-    ]
-    documents = [summed("hours", HOUR, *each) for each in hours]
-    documents += [summed("days", DAY, *each) for each in days]
+    days = [(today - 3 * DAY, 1), (today - 2 * DAY, 2), (today - DAY, 4), (today, 8)]
     gauges = Gauges(
-        start=today - DAY,
+        start=today - DAY + HOUR,
         length=MINUTE,
         queue="q",
-        at=today - DAY,
+        at=today - DAY + HOUR,
         counts={Status.PENDING: 1},
         oldest_due_age=timedelta(0),
     )
-    documents.append(daily_gauges_document(gauges, 10 * DAY))
+    documents = [
+        *(summed("days", DAY, *each) for each in days),
+        summed("hours", HOUR, today, 100),
+        daily_gauges_document(gauges, 10 * DAY),
+    ]
     await metering(lab).report(Report(counters=documents))
 
-    metrics = await metering(lab).metrics(since=since + 30 * MINUTE, until=until, daily=True)
-    assert metrics.since == since
+    since, until = today - 2 * DAY + 17 * HOUR, today + HOUR  # whenever in the day it is asked for
+    metrics = await metering(lab).metrics(since=since, until=until, daily=True)
+    assert metrics.since == today - 2 * DAY
     assert [(each.start, each.length) for each in metrics.windows] == [
-        (since, HOUR),
-        (today - 2 * DAY, DAY),
-        (today - DAY, DAY),
-        (today, HOUR),
-        (today + 2 * HOUR, HOUR),
+        (start, DAY) for start, _ in days[1:]
     ]
-    assert metrics.total().counters.done == 31
+    assert metrics.total().counters.done == 14
     assert [(each.start, each.length) for each in metrics.gauges] == [(today - DAY, DAY)]
-    # Where no whole day lies in it, hours tell it all.
-    brief = await metering(lab).metrics(since=today - HOUR, until=until, daily=True)
-    assert brief.total().counters.done == 6
+    with pytest.raises(ConfigurationError, match="hourly or daily"):
+        await metering(lab).metrics(hourly=True, daily=True)
 
 
 async def test_a_span_ends_where_the_period_ends(lab: Lab) -> None:
