@@ -66,7 +66,7 @@ async def tell(manager: Manager) -> None:
         health = manager.health()
         if health.is_running:  # before, it is starting; after, it is about to end
             with suppress(BlockingIOError, BrokenPipeError):
-                os.write(descriptor, _line(os.getpid(), vitals_of(health)))
+                os.write(descriptor, line_of(os.getpid(), vitals_of(health)))
         await anyio.sleep(_TELL_SECONDS)
 
 
@@ -125,7 +125,8 @@ class Board:
         return vitals
 
 
-def _line(pid: int, vitals: Vitals) -> bytes:
+def line_of(pid: int, vitals: Vitals) -> bytes:
+    """Make the line by which a process tells how it is."""
     reasons = [_brief(each) for each in vitals.reasons[:_MOST_REASONS]]
     return json.dumps([pid, vitals.is_live, vitals.is_ready, reasons]).encode() + b"\n"
 

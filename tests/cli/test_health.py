@@ -18,8 +18,7 @@ from anyio import to_thread
 
 from gotasks_cli._health import address_of, bound, serve
 from gotasks_cli._problems import Problem
-from gotasks_cli._vitals import SILENCE_SECONDS, Board, Vitals
-from gotasks_cli._vitals import _line as line_of
+from gotasks_cli._vitals import SILENCE_SECONDS, Board, Vitals, line_of
 from tests.cli.conftest import APP, Terminal
 from tests.cli.processes import PATIENCE, started
 
