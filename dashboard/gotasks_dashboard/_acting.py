@@ -13,6 +13,7 @@ from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
+from gotasks_dashboard._values import moment
 from gotasks_dashboard._views import TaskRow, row_of
 
 _MOST_SECONDS: Final = 10**9
@@ -121,11 +122,9 @@ async def pause(desk: Desk, call: Call[Nothing, PauseBody]) -> QueueNameView:
     body = call.body
     if body.until is not None and body.for_seconds is not None:
         raise Problem(400, "bad_request", "give until or for_seconds, not both")
-    until: datetime | timedelta | None = body.until
-    if body.for_seconds is not None:
-        until = timedelta(seconds=body.for_seconds)
-    target = {"queue": body.queue}
-    async with desk.acting(call.access, "pause", target, until=_shown(until)):
+    until = body.until if body.for_seconds is None else span(body.for_seconds)
+    details = {"until": moment(body.until), "for_seconds": body.for_seconds}
+    async with desk.acting(call.access, "pause", {"queue": body.queue}, **details):
         await desk.manager.pause(body.queue, until=until, by=call.access.user)
     return {"queue": body.queue}
 
@@ -186,10 +185,6 @@ def _ordering(order: str) -> Callable[[Desk, Call[Any, Any]], Awaitable[NodeName
 def span(seconds: float | None) -> timedelta | None:
     """Read a length of time."""
     return None if seconds is None else timedelta(seconds=seconds)
-
-
-def _shown(until: datetime | timedelta | None) -> str | None:
-    return None if until is None else str(until)
 
 
 def _post(

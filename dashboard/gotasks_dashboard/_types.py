@@ -21,8 +21,8 @@ from gotasks_py import Activity, Count, DeadGroup, LatencySketch, Node, Status, 
 
 _MOST_GROUPS: Final = 50
 _TYPES_SECONDS: Final = 5.0
-# Each bar is twice as long as the one before, from a millisecond up to more than a day.
-_BOUNDS: Final = tuple(0.001 * 2**number for number in range(28))
+# Each bar is twice as long as the one before, from a microsecond up to more than a day.
+_BOUNDS: Final = tuple(0.001 * 2**number for number in range(-10, 28))
 
 
 class TypeRangeQuery(RangeQuery):

@@ -343,7 +343,12 @@ export class SchemaForm {
 			return h(
 				"div",
 				{ class: "item pair", key: String(at) },
-				h("input", { type: "text", "aria-label": "Name", value: key, onchange: rename }),
+				h(
+					"div",
+					{ class: "field" },
+					h("div", { class: "field-head" }, h("label", { for: `${idOf(path)}-name-${at}` }, "Name")),
+					h("input", { type: "text", id: `${idOf(path)}-name-${at}`, value: key, onchange: rename }),
+				),
 				this.field({
 					schema: inner,
 					value: each,

@@ -38,6 +38,9 @@ const OPTIONS = [
 	{ name: "metadata", label: "Metadata", hint: "an object that travels with it", as: "json", read: object },
 ];
 
+/** How many of them are there at once; the others have to be asked for. */
+const COMMON = 5;
+
 export class TaskOptions {
 	/** @type {Record<string, string>} */
 	typed = {};
@@ -68,10 +71,22 @@ export class TaskOptions {
 	}
 
 	draw() {
+		const rest = OPTIONS.slice(COMMON);
+		const isOpen = rest.some(({ name }) => this.typed[name] || this.notes[name]);
+		return h(
+			"div",
+			{ class: "form" },
+			this.row(OPTIONS.slice(0, COMMON)),
+			h("details", { open: isOpen }, h("summary", null, "More options"), this.row(rest)),
+		);
+	}
+
+	/** @param {Option[]} options */
+	row(options) {
 		return h(
 			"div",
 			{ class: "form-row" },
-			OPTIONS.map((each) =>
+			options.map((each) =>
 				h("div", { key: each.name, class: each.as === "json" ? "whole-row" : "" }, this.field(each)),
 			),
 		);
@@ -88,7 +103,7 @@ export class TaskOptions {
 		};
 		const control =
 			as === "json"
-				? h("textarea", { ...common, class: "code", rows: "2", spellcheck: "false" })
+				? h("textarea", { ...common, class: "code low", rows: "2", spellcheck: "false" })
 				: h("input", { ...common, type: as === "time" ? "datetime-local" : "text", step: as ? "1" : null });
 		const note = this.notes[name];
 		return field(label, control, { id, hint: note ? [hint, ". ", note] : hint });

@@ -1,5 +1,6 @@
 import { address, get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
+import { scalarText, tagOf } from "../lib/exact.js";
 import { integer } from "../lib/format.js";
 import { Page } from "../lib/page.js";
 import { pageHead } from "../lib/shell.js";
@@ -76,7 +77,7 @@ export class AuditPage extends Page {
 				head: "Did",
 				cell: (each) => link(address("audit", { action: each.action }), badge(each.action)),
 			},
-			{ head: "To", cell: (each) => told(each.target) },
+			{ head: "To", class: "target", cell: (each) => told(each.target) },
 			{ head: "With", class: "details", cell: (each) => told(each.details) },
 			{
 				head: "Outcome",
@@ -104,15 +105,21 @@ function told(value) {
 				"span",
 				{ class: "datum" },
 				faint(`${key} `),
-				key === "task" && typeof each === "string" && /^[0-9a-f]{24}$/.test(each)
+				key === "task" && typeof each === "string" && isId(each)
 					? link(`tasks/${each}`, h("code", null, each.slice(-8)))
 					: h("bdi", null, textOf(each)),
 			),
 		);
 }
 
-/** @param {Api.Tagged} value */
+/** @param {string} text */
+const isId = (text) => /^[0-9a-f]{24}$/.test(text);
+
+/** @param {Api.Tagged} value @returns {string} */
 function textOf(value) {
-	if (Array.isArray(value) && value.length > 3) return `${integer(value.length)} of them`;
-	return typeof value === "string" ? value : JSON.stringify(value);
+	if (Array.isArray(value))
+		return value.length > 3 ? `${integer(value.length)} of them` : value.map(textOf).join(", ");
+	if (tagOf(value)) return (scalarText(value) ?? JSON.stringify(value)).replace(/\.0$/, "");
+	if (typeof value !== "string") return JSON.stringify(value);
+	return isId(value) ? value.slice(-8) : value;
 }

@@ -88,7 +88,7 @@ function tiles({ totals, nodes, queues }, app) {
 		]),
 		tile("Scheduled", countLink(totals.scheduled, scheduled()), "for later"),
 		tile(
-			"Done per minute",
+			"Done per min",
 			rate(totals.rates.done),
 			sparkline(done, failed, {
 				label: "Done and failed in the last half hour",
@@ -97,7 +97,7 @@ function tiles({ totals, nodes, queues }, app) {
 			}),
 		),
 		tile(
-			"Failed per minute",
+			"Failed per min",
 			h("span", { class: totals.rates.failed > 0 ? "warn" : "" }, rate(totals.rates.failed)),
 			`${rate(totals.rates.enqueued)} enqueued`,
 		),

@@ -126,19 +126,13 @@ export class TypesPage extends Page {
 		];
 		return [
 			pageHead(name(detail.type), { crumbs, actions }),
-			this.charts?.draw(),
-			h("div", { class: "halves" }, runTimes(detail), panel("In this time", numbers(detail))),
-			panel(
-				"Failures",
-				detail.failures.length + detail.others.value > 0
-					? [groupList(this.app, detail.failures), others(detail)]
-					: empty(
-							"check",
-							"Nothing is dead",
-							"Tasks of this type that are out of attempts appear here, grouped by their cause.",
-						),
-				{ class: detail.failures.length + detail.others.value > 0 ? "flush" : "" },
-			),
+			...(isUnheardOf(detail)
+				? [unheardOf()]
+				: [
+						this.charts?.draw(),
+						h("div", { class: "halves" }, runTimes(detail), panel("In this time", numbers(detail))),
+						this.failures(detail),
+					]),
 			detail.schema &&
 				panel(
 					"Payload's schema",
@@ -146,7 +140,31 @@ export class TypesPage extends Page {
 				),
 		];
 	}
+
+	/** @param {Api.TypeDetail} detail */
+	failures(detail) {
+		if (detail.failures.length + detail.others.value > 0)
+			return panel("Failures", [groupList(this.app, detail.failures), others(detail)], { class: "flush" });
+		return panel(
+			"Failures",
+			empty(
+				"check",
+				"Nothing is dead",
+				"Tasks of this type that are out of attempts appear here, grouped by their cause.",
+			),
+		);
+	}
 }
+
+/** Has nobody a handler for it, and has nothing of it happened? @param {Api.TypeDetail} detail */
+const isUnheardOf = ({ nodes, schema, enqueued, done, failed, failures, others: { value } }) =>
+	nodes + enqueued + done + failed + failures.length + value === 0 && !schema;
+
+const unheardOf = () =>
+	empty("types", "Nothing is known of this type", [
+		"No manager that runs has a handler for it, and nothing of it has happened in this time. ",
+		"Choose a longer time above, or look at its tasks.",
+	]);
 
 /** The dead letters of causes that are too rare to be listed. @param {Api.TypeDetail} detail */
 const others = ({ queue, type, others: count }) =>
