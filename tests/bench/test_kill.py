@@ -108,19 +108,21 @@ def test_an_outcome_is_overwritten_when_it_changes_after_the_resumption(
 
 
 def test_what_nobody_else_ran_cannot_be_overwritten() -> None:
-    seen = _seen(Scenario.ZOMBIE, _CUT, before=Recorded("running", None), after=_DONE)
+    alone = _seen(Scenario.ZOMBIE, _CUT, before=Recorded("running", None), after=_DONE)
+    too_late = replace(alone, executions=[_CUT, _LATER], resumed=22.0)
 
-    assert not seen.is_overwritten
+    assert not alone.is_overwritten
+    assert not too_late.is_overwritten
 
 
 @pytest.mark.parametrize(
     ("seen", "cell"),
     [
         ((Scenario.SIGKILL, [_CUT, _LATER]), "| again after 12 s |  |  |  |"),
-        ((Scenario.SIGKILL, [_CUT]), "| **not run again**: `done` |  |  |  |"),
+        ((Scenario.SIGKILL, [_CUT]), "| not run again: `done` |  |  |  |"),
         ((Scenario.SIGTERM, [_LATER]), "|  | finished |  |  |"),
         ((Scenario.SIGTERM, [_CUT, _LATER]), "|  | stopped, again after 12 s |  |  |"),
-        ((Scenario.SIGTERM, [_CUT]), "|  | **not run again**: `done` |  |  |"),
+        ((Scenario.SIGTERM, [_CUT]), "|  | not run again: `done` |  |  |"),
         (
             (Scenario.SIGTERM, [replace(_CUT, ended=14.0, how="returned"), _LATER]),
             "|  | finished, and again after 12 s |  |  |",
@@ -131,14 +133,18 @@ def test_what_nobody_else_ran_cannot_be_overwritten() -> None:
         ),
         (
             (Scenario.ZOMBIE, [replace(_CUT, ended=30.0, how="returned")]),
-            "| not run elsewhere, then finished | `done` |",
+            "| not run elsewhere; the first finished | `done` |",
+        ),
+        (
+            (Scenario.ZOMBIE, [_CUT, replace(_LATER, ended=40.0), replace(_LATER, ended=41.0)]),
+            "| not run elsewhere; again after 12 s (3 starts), the first cut off | `done` |",
         ),
     ],
 )
 def test_the_table_says_what_was_seen(seen: tuple[Scenario, list[Execution]], cell: str) -> None:
     scenario, runs = seen
 
-    report = write([Played(SUBJECTS[0], {}, [_seen(scenario, *runs), _seen(scenario, *runs)])])
+    report = _row(Played(SUBJECTS[0], {}, [_seen(scenario, *runs), _seen(scenario, *runs)]))
 
     assert report.endswith(cell)
 
@@ -152,8 +158,15 @@ def test_an_overwritten_outcome_shows_in_the_table_and_in_the_document() -> None
         after=Recorded("failed", None),
     )
     played = Played(SUBJECTS[0], {"package": "1.2.3"}, [seen])
+    by_first = replace(seen, after=Recorded("done", "a-1"))
+    by_another = replace(seen, after=Recorded("done", "b-2"))
 
-    assert write([played]).endswith("the first finished | **overwritten**: `done` → `failed` |")
+    assert _row(played).endswith("the first finished | **overwritten**: `done` → `failed` |")
+    assert _row(replace(played, observations=[by_first])).endswith(
+        "| **overwritten** by the first |"
+    )
+    assert _row(replace(played, observations=[by_another])).endswith("by one more |")
+    assert write([played]).endswith("\n\nVersions: package 1.2.3.")
     (document,) = json.loads(json.dumps(to_document([played])))
     (scene,) = document["scenes"]
     assert document["versions"] == {"package": "1.2.3"}
@@ -195,8 +208,17 @@ def _seen(
     after: Recorded = _DONE,
 ) -> Observation:
     return Observation(
-        scenario=scenario, executions=runs, signalled=10.5, before=before, after=after
+        scenario=scenario,
+        executions=runs,
+        signalled=10.5,
+        before=before,
+        resumed=None if before is None else 26.0,
+        after=after,
     )
+
+
+def _row(played: Played) -> str:
+    return write([played]).splitlines()[2]
 
 
 def _seconds(execution: Execution) -> float:

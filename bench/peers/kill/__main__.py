@@ -29,7 +29,7 @@ from bench.peers.processes import ContestError
 from bench.peers.servers import MissingServerError, Servers
 
 _TROUBLE: Final = (ContestError, MissingServerError, CalledProcessError)
-_LANES: Final[Sequence[ServerKind]] = ("mongodb", "redis", "redis", "postgresql")
+_LANES: Final[Sequence[ServerKind]] = ("mongodb", "postgresql", "redis", "redis", "redis")
 """Scenes are mostly waiting: these are played side by side, each lane with servers of its own."""
 
 

@@ -68,6 +68,7 @@ def _theirs(
 
 
 _HEARTBEAT: Final = "heartbeat 60 s → 10 s"
+_SWEEP: Final = "`timeout` 10 s, `sweep` 60 s → 10 s"
 
 SUBJECTS: Final = (
     _ours("gotasks", "gotasks_py, single mode", "single:default", "defaults"),
@@ -103,14 +104,15 @@ SUBJECTS: Final = (
         chosen="`job_completion_wait=30`",
         waits="`job_timeout` 5 min → 10 s, and 10 s",
     ),
-    _theirs("saq", "SAQ", "saq", "default", waits="`timeout` 10 s, `sweep` 60 s → 10 s"),
+    _theirs("saq", "SAQ", "saq", "default", waits=_SWEEP, patience=90.0),
     _theirs(
         "saq-safest",
         "SAQ",
         "saq",
         "safest",
         chosen="`retries=3`, `shutdown_grace_period_s=30`",
-        waits="`timeout` 10 s, `sweep` 60 s → 10 s",
+        waits=_SWEEP,
+        patience=90.0,
     ),
     _theirs("dramatiq", "dramatiq", "dramatiq", "default", waits=_HEARTBEAT, patience=90.0),
     _theirs(

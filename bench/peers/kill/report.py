@@ -21,8 +21,9 @@ class Played:
 
 
 def write(results: Sequence[Played]) -> str:
-    """Write the table in Markdown."""
-    return table(_lines(results))
+    """Write the table in Markdown, and whose versions it is about."""
+    versions = {f"{name} {at}" for each in results for name, at in each.versions.items()}
+    return f"{table(_lines(results))}\n\nVersions: {', '.join(sorted(versions))}."
 
 
 def to_document(results: Sequence[Played]) -> list[dict[str, Any]]:
@@ -86,20 +87,26 @@ def _told_to_stop(seen: Observation) -> str:
 
 def _resumed(seen: Observation) -> str:
     first = seen.executions[0]
-    end = "finished" if first.returned else "stopped" if first.how else "never ended"
-    if seen.again_after is None:
-        return f"not run elsewhere, then {end}"
-    count = len(seen.executions)
-    times = "" if count == 2 else f" ({count} starts)"
-    return f"{_again(seen)}{times}, the first {end}"
+    end = "finished" if first.returned else "stopped" if first.how else "cut off"
+    again = "" if seen.again_after is None else f"{_again(seen)}{_times(seen)}, "
+    elsewhere = "" if seen.is_taken_over else "not run elsewhere; "
+    return f"{elsewhere}{again}the first {end}"
+
+
+def _times(seen: Observation) -> str:
+    starts = len(seen.executions)
+    return "" if starts <= 2 else f" ({starts} starts)"
 
 
 def _outcome(seen: Observation) -> str:
+    if seen.is_overwritten and seen.after.by is not None:
+        is_first = seen.after.by == seen.executions[0].name
+        return f"**overwritten** by {'the first' if is_first else 'one more'}"
     if seen.is_overwritten:
         return f"**overwritten**: {seen.before} → {seen.after}"
-    taken_over = any(each.returned for each in seen.executions[1:])
-    kept = "kept" if seen.after.by is not None else "unchanged"
-    return f"{kept}: {seen.after}" if taken_over else f"{seen.after}"
+    if not seen.is_taken_over:
+        return f"{seen.after}"
+    return f"{'unchanged' if seen.after.by is None else 'kept'}: {seen.after}"
 
 
 def _again(seen: Observation) -> str:
@@ -107,7 +114,7 @@ def _again(seen: Observation) -> str:
 
 
 def _not_again(seen: Observation) -> str:
-    return f"**not run again**: {seen.after}"
+    return f"not run again: {seen.after}"
 
 
 def _scene(seen: Observation) -> dict[str, Any]:

@@ -58,15 +58,24 @@ def play(scene: Scene, scenario: Scenario) -> tuple[Observation, Mapping[str, st
         stage.warm_up()
         first = stage.start_victim()
         signalled = time.monotonic()
-        before = _ACTS[scenario](stage, first)
+        before, resumed = _ACTS[scenario](stage, first)
         stage.settle()
         seen = stage.executions()
         after = stage.record()
         stage.kill_all()
     observation = Observation(
-        scenario=scenario, executions=seen, signalled=signalled, before=before, after=after
+        scenario=scenario,
+        executions=seen,
+        signalled=signalled,
+        before=before,
+        resumed=resumed,
+        after=after,
     )
     return observation, stage.versions
+
+
+_Resumed = tuple[Recorded | None, float | None]
+"""What was recorded before a worker was resumed, and when that was; nothing where none was."""
 
 
 class _Stage:
@@ -99,7 +108,8 @@ class _Stage:
             for name, each in self._hosts.items()
         }
         self._numbers = count()
-        self._next_tick = 0.0
+        # Workers that start to a backlog may be busy for a while with taking it for a wreck.
+        self._next_tick = time.monotonic() + scene.settle
         self._tick_seconds = _WARM_UP_TICK_SECONDS
 
     def warm_up(self) -> None:
@@ -177,28 +187,30 @@ class _Stage:
         return True
 
 
-def _sigkill(stage: _Stage, first: Execution) -> None:
+def _sigkill(stage: _Stage, first: Execution) -> _Resumed:
     stage.signal(first.worker, signal.SIGKILL, family=True)
     stage.wait_for_another(first)
+    return None, None
 
 
-def _sigterm(stage: _Stage, first: Execution) -> None:
+def _sigterm(stage: _Stage, first: Execution) -> _Resumed:
     # To the first process alone, as containers are stopped.
     stage.signal(first.worker, signal.SIGTERM, family=False)
     stage.wait_for_departure(first.worker)
+    return None, None
 
 
-def _zombie(stage: _Stage, first: Execution) -> Recorded:
+def _zombie(stage: _Stage, first: Execution) -> _Resumed:
     stage.signal(first.worker, signal.SIGSTOP, family=True)
     stage.wait_for_another(first)
     stage.settle()
-    before = stage.record()
+    before, resumed = stage.record(), time.monotonic()
     stage.signal(first.worker, signal.SIGCONT, family=True)
     stage.wait_for_end(first, _RESUMED_SECONDS)
-    return before
+    return before, resumed
 
 
-_ACTS: Final[Mapping[Scenario, Callable[[_Stage, Execution], Recorded | None]]] = {
+_ACTS: Final[Mapping[Scenario, Callable[[_Stage, Execution], _Resumed]]] = {
     Scenario.SIGKILL: _sigkill,
     Scenario.SIGTERM: _sigterm,
     Scenario.ZOMBIE: _zombie,

@@ -51,12 +51,14 @@ class Observation:
     Args:
         executions: Of the task, by their starts; the first met the signal.
         before: What was recorded before a frozen worker was resumed.
+        resumed: When it was.
     """
 
     scenario: Scenario
     executions: Sequence[Execution]
     signalled: float
     before: Recorded | None = None
+    resumed: float | None = None
     after: Recorded
 
     @property
@@ -76,13 +78,17 @@ class Observation:
         return self.finished == 0
 
     @property
+    def is_taken_over(self) -> bool:
+        """Whether another execution came to its end before the frozen worker was resumed."""
+        return self.resumed is not None and any(
+            each.returned and each.ended is not None and each.ended < self.resumed
+            for each in self.executions[1:]
+        )
+
+    @property
     def is_overwritten(self) -> bool:
         """Whether the resumed worker changed what another had recorded meanwhile."""
-        return (
-            self.before is not None
-            and any(each.returned for each in self.executions[1:])
-            and self.before != self.after
-        )
+        return self.is_taken_over and self.before != self.after
 
 
 def executions(lines: Iterable[Line], task: str) -> list[Execution]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import asyncpg
@@ -17,8 +19,9 @@ _jobs: dict[str, int] = {}
 _queries: Queries
 
 
-async def make() -> PgQueuer:
-    """Make a worker, for the library's command."""
+@asynccontextmanager
+async def make() -> AsyncGenerator[PgQueuer]:
+    """Make a worker, for the library to supervise."""
     worker = PgQueuer(AsyncpgPoolDriver(await asyncpg.create_pool(inside.url())))
 
     @worker.entrypoint("work")
@@ -26,7 +29,7 @@ async def make() -> PgQueuer:
         assert job.payload is not None
         await witness.execute_async(**json.loads(job.payload))
 
-    return worker
+    yield worker
 
 
 async def prepare() -> None:

@@ -45,4 +45,4 @@ async def record(task: str) -> tuple[str, str | None]:
 
 def work() -> None:
     """Run the library's own worker."""
-    inside.run("saq", f"{__name__}.settings")
+    inside.run("saq", "--verbose", f"{__name__}.settings")
