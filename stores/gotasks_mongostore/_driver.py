@@ -23,6 +23,7 @@ from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from gotasks_mongostore._elections import Elections, primary_of
 from gotasks_mongostore._failures import translated
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.task import TaskId
@@ -59,6 +60,7 @@ class Collections:
     audit: AsyncCollection[Document]
     patience_seconds: float
     """How long the client may look for a server, as its URI or its maker said."""
+    elections: Elections
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     is_reached: bool = False
     """Whether the server was checked."""
@@ -154,6 +156,7 @@ class Connection:
             database[f"{self._namespace}_metrics"],
             database[f"{self._namespace}_audit"],
             patience_seconds=client.options.server_selection_timeout,
+            elections=Elections(_primary_seen_by(client)),
         )
 
     def _forget_the_dead(self) -> None:
@@ -223,13 +226,21 @@ def _is_motor(client: object) -> bool:
     return type(client).__module__.startswith("motor.") and hasattr(client, "delegate")
 
 
+def _primary_seen_by(client: object) -> Callable[[], object]:
+    made_by = cast("MongoClient[Document]", _driver_of(client))
+    return lambda: primary_of(made_by.topology_description)
+
+
+def _driver_of(client: object) -> object:
+    return client.delegate if _is_motor(client) else client  # type: ignore[attr-defined]  # Motor's wrapped client
+
+
 def _settings_of(client: object) -> Mapping[str, Any] | None:
     if isinstance(client, str):
         return {"host": client}
     # PyMongo offers no public way to copy a client; it keeps the arguments it was made
     # with. Where a release stops doing so, heartbeats run on the event loop instead.
-    made_by = client.delegate if _is_motor(client) else client  # type: ignore[attr-defined]  # Motor's wrapped client
-    settings = getattr(made_by, "_init_kwargs", None)
+    settings = getattr(_driver_of(client), "_init_kwargs", None)
     if not isinstance(settings, dict):
         return None
     return {name: value for name, value in settings.items() if name != "io_loop"}

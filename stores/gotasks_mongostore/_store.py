@@ -396,7 +396,9 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
     @contextmanager
     def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
         with translated(action, task_id=task_id), pymongo.timeout(at_most(self._timeout_seconds)):
-            yield self._connection.collections()
+            here = self._connection.collections()
+            with here.elections.followed():
+                yield here
 
 
 _: type[Store] = MongoStore
