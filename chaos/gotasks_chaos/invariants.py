@@ -177,7 +177,9 @@ def _nothing_starts_early(evidence: Evidence) -> Finding:
     for run in evidence.executions:
         finding.look(_earliness(run, delays.get(run.task), evidence.offset))
     for task in evidence.stored:
-        if task.started_at is not None and task.started_at < task.run_at:
+        # One that waits for its next attempt still tells when the last one started.
+        is_waiting = task.status == "pending"
+        if not is_waiting and task.started_at is not None and task.started_at < task.run_at:
             early = task.run_at - task.started_at
             finding.violations.append(
                 f"task {task.id} was claimed {early:.3f} s before its time, by the server's clock"

@@ -82,9 +82,9 @@ class Profile:
 
     ``members`` counts the servers of the replica set, ``workers`` and ``producers``
     processes, ``slots`` the tasks that a worker process runs at once; ``rate`` is how many
-    tasks each producer asks for per second. ``drain`` is the longest that the system may need
-    to come to rest after the storm, in seconds; ``clock_shifts``, in seconds too, go round
-    among the processes.
+    tasks each producer asks for per second. ``drain`` is how long, in
+    seconds, the system may go without ending a task before it has come to rest after the storm;
+    ``clock_shifts``, in seconds too, go round among the processes.
     """
 
     name: str

@@ -204,9 +204,13 @@ class _Run:
         began = time.monotonic()
         backlog = self._tasks.count_documents(_ACTIVE)
         patience = self._patience(backlog)
-        deadline = began + self._profile.drain
         overdue: dict[object, float] = {}
-        while self._active() and time.monotonic() < deadline:
+        fewest, ended_at = backlog, began
+        while (left := self._tasks.count_documents(_ACTIVE)) and (
+            time.monotonic() < ended_at + self._profile.drain
+        ):
+            if left < fewest:
+                fewest, ended_at = left, time.monotonic()
             self._work_until(time.monotonic() + _LOOK_SECONDS)
             if time.monotonic() > began + patience:
                 self._see_overdue(patience, overdue)
@@ -228,9 +232,6 @@ class _Run:
         for field in ("due_at", "reap_at"):
             for task in self._tasks.find({field: {"$lt": before}}, {field: 1}):
                 overdue[task["_id"]] = (now - task[field]).total_seconds()
-
-    def _active(self) -> bool:
-        return bool(self._tasks.count_documents(_ACTIVE, limit=1))
 
     def _probe(self) -> None:
         """Take every unique key once more: none may be stuck."""

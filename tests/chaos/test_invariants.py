@@ -287,3 +287,9 @@ def test_checks_count_what_they_look_at() -> None:
     counts = {each.number: each.check(evidence()).examined for each in INVARIANTS}
 
     assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 9: 0, 10: 2, 11: 0}
+
+
+def test_a_task_that_waits_for_its_next_attempt_has_not_begun_it() -> None:
+    waiting = stored(status="pending", run_at=WALL + 9, finished_at=None)
+
+    assert found_in(evidence(tasks=[waiting])).keys() == {1}
