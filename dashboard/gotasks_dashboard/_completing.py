@@ -192,7 +192,7 @@ async def _workers(desk: Desk, _typed: _Typed, _begun: str) -> Sequence[Value]:
 
 
 async def _causes(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
-    query = DeadQuery(queue=typed.given.get("queue") or None)
+    query = DeadQuery(queue=typed.given.get("queue") or None, limit=_MOST)
     page = await groups_of(desk, query)
     return [(each["fingerprint"], f"{each['kind']}: {each['message']}") for each in page["groups"]]
 

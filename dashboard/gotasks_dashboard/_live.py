@@ -207,9 +207,9 @@ class Live:
         self._woken = anyio.Event()
         changes, self._gathered = self._gathered, Changes()
         changes.everything |= self._is_deaf
-        if not changes.is_empty:
-            # Whoever is told asks at once, and must not be answered with what was before.
-            self._changed()
+        # Whoever is told asks at once, and must not be answered with what was before; nor is this
+        # look, which alone sees what nobody tells of, such as that a task was started.
+        self._changed()
         try:
             overview = await self.overview()
         except GotasksError as error:

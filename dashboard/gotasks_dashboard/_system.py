@@ -12,7 +12,7 @@ from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._overview import GAUGES_DUTY
 from gotasks_dashboard._values import moment
-from gotasks_py import Finding, Leadership, Measurements, Measuring
+from gotasks_py import Finding, Leadership, Measurements, Measuring, StoreUnavailableError
 from gotasks_py.examining import examined
 from gotasks_py.patience import patience
 
@@ -93,8 +93,12 @@ async def system(desk: Desk, call: Call[Nothing, Nothing]) -> SystemView:
     del call
 
     async def ask() -> SystemView:
-        with anyio.fail_after(_PATIENCE_SECONDS), patience(_OPERATION_SECONDS):
-            return await _system(desk)
+        try:
+            with anyio.fail_after(_PATIENCE_SECONDS), patience(_OPERATION_SECONDS):
+                return await _system(desk)
+        except TimeoutError as error:
+            msg = f"the store took longer than {_PATIENCE_SECONDS:g} s"
+            raise StoreUnavailableError(msg) from error
 
     return await desk.answers.get("system", _KEPT_SECONDS, ask, lambda _: True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
@@ -10,16 +11,19 @@ from typing_extensions import TypedDict
 
 from gotasks_dashboard._dead import GroupView, group_view
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import MOST_LISTED, Call, Endpoint, Nothing
+from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
 from gotasks_dashboard._enqueueing import schema_of
 from gotasks_dashboard._history import Past, Place
 from gotasks_dashboard._query import written
 from gotasks_dashboard._series import LatencyView, RangeQuery, latency_view, past_of, period_of
 from gotasks_dashboard._values import moment
 from gotasks_dashboard._views import CountView, total_of
-from gotasks_py import Activity, Count, DeadGroup, LatencySketch, Node, Status, TaskFilter
+from gotasks_py import Activity, Count, DeadGroup, LatencySketch, Node, Status, Task, TaskFilter
 
 _MOST_GROUPS: Final = 50
+_MOST_COUNTED: Final = 10
+_MOST_READ: Final = 500
+"""Of how many dead letters causes are told: the latest."""
 _TYPES_SECONDS: Final = 5.0
 # Each bar is twice as long as the one before, from a microsecond up to more than a day.
 _BOUNDS: Final = tuple(0.001 * 2**number for number in range(-10, 28))
@@ -177,27 +181,26 @@ def _histogram(run: LatencySketch) -> Sequence[BarView]:
 
 
 async def _failures(desk: Desk, place: Place) -> Sequence[GroupView]:
-    """Group the dead letters of a type by cause: those of its queue, and its latest ones."""
+    """Group the latest dead letters of a type by cause."""
     queue, name = place
-    groups = await desk.inspected.dead_groups(queue, limit=_MOST_GROUPS)
     letters = await desk.inspected.find_tasks(
-        TaskFilter(queue=queue, type=name, status=[Status.DEAD]),
-        limit=MOST_LISTED,
-        newest_first=True,
+        TaskFilter(queue=queue, type=name, status=[Status.DEAD]), limit=_MOST_READ
     )
-    # Groups are of all types, so that each has to be looked into for letters of this one.
-    causes = dict.fromkeys(
-        [
-            *(each.error_fingerprint for each in letters.tasks),
-            *(g.fingerprint for g in groups.groups),
-        ]
-    )
-    found = [await _failure(desk, place, cause) for cause in causes if cause is not None]
-    return sorted(
-        (each for each in found if each is not None),
-        key=lambda each: each["count"]["value"],
-        reverse=True,
-    )[:_MOST_GROUPS]
+    latest: dict[str, Task] = {}
+    counts: Counter[str] = Counter()
+    for letter in letters.tasks:
+        cause = letter.error_fingerprint
+        if cause is not None:
+            latest.setdefault(cause, letter)
+            counts[cause] += 1
+    found: list[GroupView] = []
+    for rank, (cause, number) in enumerate(counts.most_common(_MOST_GROUPS)):
+        count = Count(number, is_exact=letters.cursor is None)
+        if not count.is_exact and rank < _MOST_COUNTED:
+            wanted = TaskFilter(queue=queue, type=name, fingerprint=cause)
+            count = await desk.inspected.count_tasks(wanted)
+        found.append(_failure(desk, latest[cause], count))
+    return sorted(found, key=lambda each: each["count"]["value"], reverse=True)
 
 
 async def _others(desk: Desk, place: Place, failures: Sequence[GroupView]) -> CountView:
@@ -211,23 +214,18 @@ async def _others(desk: Desk, place: Place, failures: Sequence[GroupView]) -> Co
     return {"value": max(0, dead.value - listed["value"]), "is_exact": is_exact}
 
 
-async def _failure(desk: Desk, place: Place, cause: str) -> GroupView | None:
-    queue, name = place
-    wanted = TaskFilter(queue=queue, type=name, fingerprint=cause)
-    latest = (await desk.inspected.find_tasks(wanted, limit=1, newest_first=True)).tasks
-    if not latest:
-        return None
-    count = await desk.inspected.count_tasks(wanted)
-    error = latest[0].errors[-1] if latest[0].errors else None
+def _failure(desk: Desk, latest: Task, count: Count) -> GroupView:
+    error = latest.errors[-1] if latest.errors else None
+    cause = latest.error_fingerprint or ""
     group = DeadGroup(
-        queue=queue,
+        queue=latest.queue,
         fingerprint=cause,
         kind=error.kind if error else "",
         message=error.message if error else "",
         count=count,
-        latest=latest[0],
+        latest=latest,
     )
-    query = written(queue=queue, type=name, status="dead", fingerprint=cause)
+    query = written(queue=latest.queue, type=latest.type, status="dead", fingerprint=cause)
     return {**group_view(desk, group), "query": query}
 
 

@@ -36,6 +36,8 @@ SEARCHES = [
     "queue:q payload.n:17",
     "error:nothing",
     "before:1h status:done",
+    "status:pending before:now",
+    "queue:q status:pending after:now",
 ]
 PAGES = [
     *(f"/api/tasks?q={search}" for search in SEARCHES),

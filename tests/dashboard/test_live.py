@@ -53,6 +53,18 @@ async def test_what_others_do_is_told(lab: Lab, browse: Browse) -> None:
         assert told["overview"]["queues"][0]["pause"]["by"] == "bob"
 
 
+async def test_what_nobody_tells_of_is_seen_by_the_next_look(mem_lab: Lab) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    await mem_lab.enqueue()
+    async with streaming(open_to_all(mem_lab.store)) as stream:
+        await settled(stream)
+        await mem_lab.claim()
+        while True:
+            told = await stream.until_changed("queues", "q")
+            if told["overview"]["queues"][0]["counts"]["running"]["value"] == 1:
+                break
+
+
 async def test_what_is_done_here_is_told_to_all(mem_lab: Lab, browse: Browse) -> None:
     await mem_lab.store.register_queue(QueuePolicy("q"))
     task_id = str(await mem_lab.enqueue())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
+from gotasks_dashboard import _system
 from gotasks_py import QueuePolicy
 from gotasks_py.auditing import AuditEntry, Auditing
 from tests.dashboard.conftest import Browse, open_to_all, read
@@ -23,6 +25,18 @@ async def test_memory_tells_of_stuck_tasks(mem_lab: Lab, browse: Browse) -> None
     (finding,) = (await read(client, "/api/system"))["findings"]
     assert (finding["severity"], finding["check"]) == ("error", "stuck tasks")
     assert "no manager" in finding["remedy"]
+
+
+async def test_a_doctor_that_takes_too_long_is_given_up(
+    mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_store: object) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(_system, "examined", hang)
+    monkeypatch.setattr(_system, "_PATIENCE_SECONDS", 0.05)
+    answer = await browse(open_to_all(mem_lab.store)).get("/api/system")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
 
 
 @pytest.mark.mongo

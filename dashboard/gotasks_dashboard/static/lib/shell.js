@@ -110,14 +110,16 @@ function tally(app, id) {
 	const overview = app.overview;
 	if (!overview) return null;
 	const { dead, running } = overview.totals;
-	if (id === "dead" && dead.value > 0)
-		return h("span", { class: "tally bad", "aria-label": `${counted(dead)} dead` }, compact(dead.value));
+	if (id === "dead" && dead.value > 0) return mark("bad", compact(dead.value), `${counted(dead)} dead`);
 	if (id === "tasks" && running.value > 0)
-		return h("span", { class: "tally", "aria-label": `${counted(running)} running` }, compact(running.value));
-	if (id === "nodes" && overview.nodes.count === 0)
-		return h("span", { class: "tally bad", "aria-label": "none" }, "0");
+		return mark("", compact(running.value), `${counted(running)} running`);
+	if (id === "nodes" && overview.nodes.count === 0) return mark("bad", "0", "none");
 	return null;
 }
+
+/** @param {string} kind @param {string} text @param {string} label */
+const mark = (kind, text, label) =>
+	h("span", { class: `tally ${kind}`, title: label, "aria-label": label }, text);
 
 /** @param {App} app @param {boolean} isShort */
 function liveMark(app, isShort) {

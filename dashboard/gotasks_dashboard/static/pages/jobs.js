@@ -52,7 +52,7 @@ export class JobsPage extends Page {
 						: h("code", { class: "query" }, each.query || "everything"),
 			},
 			{ head: "By", cell: (each) => name(each.user ?? "") },
-			{ head: "State", cell: (each) => badge(each.state, MARKS[each.state]) },
+			{ head: "State", cell: (each) => badge(each.is_stopping ? "stopping" : each.state, MARKS[each.state]) },
 			{
 				head: "Progress",
 				class: "job-progress",
@@ -63,6 +63,7 @@ export class JobsPage extends Page {
 				hideHead: true,
 				cell: (each) =>
 					each.state === "running" &&
+					!each.is_stopping &&
 					button("Stop", () => void this.app.jobs.stop(each).then(() => this.reload()), {
 						kind: "small",
 					}),
