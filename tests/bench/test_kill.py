@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from bench.peers.kill.report import Played, to_document, write
 from bench.peers.kill.scene import Scene, play
 from bench.peers.kill.verdict import Execution, Observation, Recorded, Scenario, executions
 from bench.peers.ledger import VARIABLE
+from bench.peers.processes import ContestError
 from gotasks_chaos.ledger import read
 
 _CUT = Execution("a-1", "a", started=10.0)
@@ -191,6 +193,16 @@ def test_a_frozen_worker_of_ours_changes_nothing_when_it_is_resumed(
     assert seen.before == seen.after == Recorded("done", second.name)
     assert seen.again_after is not None
     assert "pymongo" in versions
+
+
+@pytest.mark.mongo
+@pytest.mark.timeout(60)
+def test_a_scene_ends_when_it_is_told_to(mongodb: str, tmp_path: Path) -> None:
+    stopping = Event()
+    stopping.set()
+
+    with pytest.raises(ContestError, match="ended before its time"):
+        play(Scene(_subject("gotasks"), mongodb, tmp_path, stopping=stopping), Scenario.SIGKILL)
 
 
 @pytest.fixture

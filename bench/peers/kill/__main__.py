@@ -29,7 +29,14 @@ from bench.peers.processes import ContestError
 from bench.peers.servers import MissingServerError, Servers
 
 _TROUBLE: Final = (ContestError, MissingServerError, CalledProcessError)
-_LANES: Final[Sequence[ServerKind]] = ("mongodb", "postgresql", "redis", "redis", "redis")
+_LANES: Final[Sequence[ServerKind]] = (
+    "mongodb",
+    "mongodb",
+    "postgresql",
+    "redis",
+    "redis",
+    "redis",
+)
 """Scenes are mostly waiting: these are played side by side, each lane with servers of its own."""
 
 
@@ -53,8 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Servers and workers end with this process. A shell's background jobs ignore SIGINT.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    with _folder(options.logs) as folder:
-        work = _play(options.subjects, options.scenarios, options.repeats, folder)
+    try:
+        with _folder(options.logs) as folder:
+            work = _play(options.subjects, options.scenarios, options.repeats, folder)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
     results = [
         Played(each, work.package_versions[each.name], work.seen[each.name])
         for each in options.subjects
@@ -163,7 +173,7 @@ def _scene(subject: Subject, scenario: Scenario, servers: Servers, work: _Work) 
     folder = Path(mkdtemp(prefix=f"{subject.name}-{scenario}-", dir=work.folder))
     try:
         url = servers.get(subject.contestant.server).fresh()
-        observation, versions = play(Scene(subject, url, folder), scenario)
+        observation, versions = play(Scene(subject, url, folder, stopping=work.stopping), scenario)
     except _TROUBLE as trouble:
         _tell(f"{subject.name}, {scenario}: {trouble}")
         return

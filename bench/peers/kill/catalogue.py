@@ -44,7 +44,7 @@ def _ours(name: str, title: str, setting: str, chosen: str) -> Subject:
     )
 
 
-def _theirs(
+def _theirs(  # noqa: PLR0913  - a row of a table
     name: str,
     title: str,
     contestant: str,
@@ -53,8 +53,9 @@ def _theirs(
     chosen: str = "defaults",
     waits: str = "",
     patience: float = 45.0,
+    module: str | None = None,
 ) -> Subject:
-    library = contestant.partition("-")[0]
+    library = module or contestant.partition("-")[0]
     return Subject(
         name=name,
         title=title,
@@ -68,11 +69,13 @@ def _theirs(
 
 
 _HEARTBEAT: Final = "heartbeat 60 s → 10 s"
+_VISIBILITY: Final = "`visibility_timeout` 5 min → 10 s"
 _SWEEP: Final = "`timeout` 10 s, `sweep` 60 s → 10 s"
 
 SUBJECTS: Final = (
     _ours("gotasks", "gotasks_py, single mode", "single:default", "defaults"),
     _ours("gotasks-once", "gotasks_py, single mode", "single:once", "`max_attempts=1`"),
+    _ours("gotasks-thread", "gotasks_py, single mode", "single:thread", "a plain function"),
     _ours("gotasks-pipeline", "gotasks_py, pipeline mode", "pipeline:default", "defaults"),
     _ours(
         "gotasks-pipeline-once", "gotasks_py, pipeline mode", "pipeline:once", "`max_attempts=1`"
@@ -154,5 +157,29 @@ SUBJECTS: Final = (
         "default",
         chosen="defaults; nothing safer to set",
         waits="`heartbeat_timeout` 30 s → 10 s",
+    ),
+    _theirs(
+        "celery-mongodb",
+        "Celery, kombu's transport on MongoDB",
+        "celery-mongodb",
+        "safest",
+        chosen="`acks_late`, `reject_on_worker_lost`, prefetch 1",
+    ),
+    _theirs(
+        "taskiq-mongodb",
+        "taskiq-mongodb",
+        "taskiq-mongodb",
+        "default",
+        module="taskiq_mongodb",
+        waits=_VISIBILITY,
+    ),
+    _theirs(
+        "taskiq-mongodb-safest",
+        "taskiq-mongodb",
+        "taskiq-mongodb",
+        "safest",
+        module="taskiq_mongodb",
+        chosen="`max_retries=3`",
+        waits=_VISIBILITY,
     ),
 )

@@ -34,6 +34,7 @@ def to_document(results: Sequence[Played]) -> list[dict[str, Any]]:
             "title": each.subject.title,
             "settings": each.subject.chosen,
             "waits": each.subject.waits,
+            "patience": each.subject.patience,
             "versions": dict(each.versions),
             "scenes": [_scene(observation) for observation in each.observations],
         }

@@ -7,16 +7,17 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 from bench.peers.kill import witness
 from bench.peers.kill.catalogue import Subject
 from bench.peers.kill.verdict import Execution, Observation, Recorded, Scenario, executions
 from bench.peers.ledger import VARIABLE
-from bench.peers.processes import Host, environment_for
+from bench.peers.processes import ContestError, Host, environment_for
 from gotasks_chaos.ledger import read
 
 _VICTIM: Final = "victim"
@@ -38,6 +39,7 @@ class Scene:
         folder: For the ledger and the logs; of this scene alone.
         deadline: After how many seconds a silent worker counts as gone.
         settle: How many seconds to wait for what may still happen.
+        stopping: Ends the scene once it is set.
     """
 
     subject: Subject
@@ -45,13 +47,15 @@ class Scene:
     folder: Path
     deadline: int = witness.DEADLINE_SECONDS
     settle: float = 3.0
+    stopping: Event = field(default_factory=Event)
 
 
 def play(scene: Scene, scenario: Scenario) -> tuple[Observation, Mapping[str, str]]:
     """Play a scenario; tell what was seen, and the library's versions.
 
     Raises:
-        ContestError: a process ended that should not, or no worker started the task.
+        ContestError: a process ended that should not, no worker started the task, or the scene was
+            ended.
     """
     with ExitStack() as stack:
         stage = _Stage(scene, stack)
@@ -84,6 +88,7 @@ class _Stage:
     def __init__(self, scene: Scene, stack: ExitStack) -> None:
         self._patience = scene.subject.patience
         self._settle = scene.settle
+        self._stopping = scene.stopping
         self._ledger = scene.folder / "ledger"
         self._ledger.touch()
         environment = environment_for(scene.url, scene.subject.setting)
@@ -183,7 +188,8 @@ class _Stage:
             if now >= self._next_tick:
                 self._next_tick = now + self._tick_seconds
                 self._host.ask(self._producer, f"send tick-{next(self._numbers)} 0.1")
-            time.sleep(_LOOK_SECONDS)
+            if self._stopping.wait(_LOOK_SECONDS):
+                raise ContestError("the scene was ended before its time")
         return True
 
 

@@ -1,4 +1,4 @@
-"""gotasks_py on MongoDB: either mode, with its defaults or with one attempt for each task."""
+"""gotasks_py on MongoDB: either mode, with its defaults, with one attempt, or in a thread."""
 
 from __future__ import annotations
 
@@ -64,10 +64,13 @@ def work() -> None:
 
 async def _work() -> None:
     manager = await _made()
-
-    @manager.handler(_WORK)
-    async def handle(work: Work) -> str:
-        return await witness.execute_async(work.task, work.seconds)
-
-    assert handle.task_type is _WORK
+    manager.handler(_WORK)(_handle_in_thread if _setting == "thread" else _handle)
     await manager.run()
+
+
+async def _handle(work: Work) -> str:
+    return await witness.execute_async(work.task, work.seconds)
+
+
+def _handle_in_thread(work: Work) -> str:
+    return witness.execute(work.task, work.seconds)

@@ -1,4 +1,4 @@
-"""Celery on Redis, with results."""
+"""Celery on Redis, or on MongoDB by kombu's transport, with results."""
 
 from celery import Celery
 from celery.result import AsyncResult
@@ -6,7 +6,8 @@ from celery.result import AsyncResult
 from bench.peers import inside
 from bench.peers.kill import witness
 
-PACKAGES = ("celery", "kombu", "redis")
+_ON_REDIS = inside.url().startswith("redis")
+PACKAGES = ("celery", "kombu", "redis" if _ON_REDIS else "pymongo")
 
 app = Celery(broker=inside.url(), backend=inside.url())
 if inside.variant() == "safest":
@@ -14,7 +15,9 @@ if inside.variant() == "safest":
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         worker_prefetch_multiplier=1,
-        broker_transport_options={
+        broker_transport_options={}
+        if not _ON_REDIS
+        else {
             "visibility_timeout": witness.DEADLINE_SECONDS,
             # So often it is looked for what has lapsed; kombu shortens it for short timeouts.
             "unacked_restore_interval": 5,
