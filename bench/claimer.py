@@ -14,6 +14,7 @@ from typing import Final
 from bench.scene import DATABASE, NOTE, QUEUE
 from gotasks_mongostore import MongoStore
 from gotasks_py import MetricsConfig, QueuePolicy
+from gotasks_py._allowance import Allowance
 from gotasks_py._meter import Meter
 from gotasks_py._pool import Pool
 from gotasks_py._rotation import LaneRotation
@@ -34,6 +35,7 @@ async def main(uri: str, namespace: str, lanes: int, claimers: int, claims: int)
         lease=_LEASE,
         poll=timedelta(seconds=1),
         meter=Meter(store.clock, MetricsConfig(), "claimer", is_kept=False),
+        allowance=Allowance(),
     )
     left = claims
 

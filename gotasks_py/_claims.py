@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 
+from gotasks_py._allowance import Allowance
 from gotasks_py._meter import Meter
 from gotasks_py._running import Running
 from gotasks_py._scheduling import Source
@@ -81,9 +82,10 @@ class Sent:
 class LostClaims:
     """Claims whose answers never came, and the tasks that they turned out to have taken."""
 
-    def __init__(self, store: Store, meter: Meter) -> None:
+    def __init__(self, store: Store, meter: Meter, allowance: Allowance) -> None:
         self._store = store
         self._meter = meter
+        self._allowance = allowance
         self._unanswered: list[Sent] = []
         self._found: deque[Claimed] = deque()
 
@@ -107,6 +109,7 @@ class LostClaims:
             except BaseException:
                 self._unanswered.append(sent)
                 raise
+            self._allowance.give_back((sent.limit or 1) - len(tasks))
             self._meter.claimed(tasks)
             # This does not prove that claims work again: reads may succeed where writes fail.
             for task in tasks:

@@ -44,6 +44,8 @@ class EngineConfig:
     """Of the program that runs the manager; ``None``: gotasks_py's."""
     served: frozenset[str] | None = None
     """The names of the queues to work on; ``None``: all that are declared."""
+    max_tasks: int | None = None
+    """How many tasks one run may claim; ``None``: any number."""
 
     def __post_init__(self) -> None:
         check_name("manager name", self.name)
@@ -51,6 +53,8 @@ class EngineConfig:
             check_name("version", self.version)
         if not isinstance(self.workers, ScalingConfig):
             check_count("workers", self.workers, maximum=MAX_WORKERS)
+        if self.max_tasks is not None:
+            check_count("max_tasks", self.max_tasks)
         if not isinstance(self.mode, PipelineMode | None):  # pyright: ignore[reportUnnecessaryIsInstance]  - a name is an easy mistake
             msg = f"mode must be a PipelineMode or None, not {self.mode!r}"
             raise ConfigurationError(msg)

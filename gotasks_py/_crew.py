@@ -9,6 +9,7 @@ from itertools import count
 
 import anyio
 
+from gotasks_py._allowance import Allowance
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._config import EngineConfig
 from gotasks_py._janitor import Loop
@@ -45,8 +46,11 @@ class Crew:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _group: anyio.abc.TaskGroup | None = None
     _is_stopping: bool = False
+    _allowance: Allowance = field(init=False)
 
     def __post_init__(self) -> None:
+        most = self.config.max_tasks
+        self._allowance = Allowance() if most is None else Allowance(most)
         self.pools = tuple(self._made_pools())
         mode = self.config.mode
         if mode is not None:
@@ -192,4 +196,5 @@ class Crew:
             lease=config.lease + (config.mode.queue_lease if config.mode else timedelta(0)),
             poll=config.poll,
             meter=self.runner.meter,
+            allowance=self._allowance,
         )

@@ -46,10 +46,16 @@ class Heartbeat:
         self.failing_since: datetime | None = None
         """Since when beats could not be written."""
         self.last_beat_at: datetime | None = None
-        self.is_loop_blocked = False
+        self._is_blocked = False
+
+    @property
+    def is_loop_blocked(self) -> bool:
+        """Whether a handler that runs keeps the event loop from everything else."""
+        return self._is_blocked and bool(self._running.by_token)
 
     def changed(self) -> None:
         """Look again: work began after a pause, or a lease has another length."""
+        self._is_blocked = False  # or this would not be called
         self._changed.set()
         self._changed = anyio.Event()
         self._wake.set()
@@ -134,13 +140,13 @@ class Heartbeat:
 
     def _check_loop(self, line: Line, beat: _Beat, patience: float) -> None:
         blocked = line.is_unanswered(beat.sent, patience)
-        if blocked and not self.is_loop_blocked:
+        if blocked and not self._is_blocked:
             logger.warning(
                 "the event loop has not answered since the last heartbeat; it is blocked by one "
                 "of: %s; make that handler a plain function, it then runs in a thread",
                 ", ".join(sorted({f"{each.task.queue}/{each.task.type}" for each in beat.running})),
             )
-        self.is_loop_blocked = blocked
+        self._is_blocked = blocked
 
     def _succeeded(self, beat: _Beat, renewed: Renewed, rhythm: _Rhythm) -> None:
         for each, renewal in zip(beat.running, beat.renewals, strict=True):

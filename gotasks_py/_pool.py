@@ -18,6 +18,7 @@ from typing import Final
 
 import anyio
 
+from gotasks_py._allowance import Allowance
 from gotasks_py._claims import Claimed, LostClaims, Sent
 from gotasks_py._headcount import Headcount
 from gotasks_py._meter import Meter
@@ -41,7 +42,7 @@ _TIMER_SLACK_SECONDS: Final = 0.005
 class Pool:
     """Claims for its workers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  - what it works with, and how
         self,
         store: Store,
         sources: Sequence[Source],
@@ -51,8 +52,11 @@ class Pool:
         lease: timedelta,
         poll: timedelta,
         meter: Meter,
+        allowance: Allowance,
     ) -> None:
         self._store = store
+        self._allowance = allowance
+        allowance.returned.append(self.wake_one)
         self._meter = meter
         self._scheduler = Scheduler(sources, order)
         self.headcount = Headcount(size)
@@ -64,7 +68,7 @@ class Pool:
         self._rescheduled = anyio.Event()
         self._idled = anyio.Event()
         self.waits = 0
-        self._lost = LostClaims(store, meter)
+        self._lost = LostClaims(store, meter, allowance)
         self._in_flight: set[Sent] = set()
         self._failures = 0
         self._paused_until = -math.inf
@@ -123,6 +127,8 @@ class Pool:
             if self._lost and (recovered := await self.recovered()):
                 return (recovered,)
             for source in self._scheduler.turns():
+                if not self._allowance.left:
+                    break
                 claimed = await self._claim_from(source, owner, limit)
                 if claimed:
                     return claimed
@@ -134,7 +140,8 @@ class Pool:
 
     async def wait(self) -> None:
         """Wait until there may be work."""
-        if self.is_stopping or any(source.is_open for source in self.sources):
+        may_claim = self._allowance.left and any(source.is_open for source in self.sources)
+        if self.is_stopping or may_claim:
             return
         event = anyio.Event()
         self._waiting.append(event)
@@ -317,20 +324,26 @@ class Pool:
             lease=self._lease,
             lanes=lanes,
         )
-        share = None if limit is None else self._share(source, limit)
+        asked_for = self._allowance.take(1 if limit is None else self._share(source, limit))
+        if not asked_for:
+            return ()
+        share = None if limit is None else asked_for
         sent = Sent(request, share, self._store.clock.monotonic(), source)
         self._in_flight.add(sent)
-        asked_for = share or 1
+        unused = asked_for
         source.in_hand += asked_for
         called = source.claim_begins()
         try:
             with source.lanes.claiming(lanes):
                 taken = await sent.answer(self._store)
+            unused -= len(taken)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
             # The store may have carried it out. Cancelled: asyncio closes its event loop.
             self._lost.add(sent)
+            unused = 0
             raise
         finally:
+            self._allowance.give_back(unused)
             self._in_flight.discard(sent)
             source.in_hand -= asked_for
             source.claim_ended()
@@ -361,6 +374,7 @@ class Pool:
         """
         claimed = await self._lost.recovered()
         if claimed is not None:
+            self.claimed_tasks += 1
             self.wake_one()
         return claimed
 

@@ -233,16 +233,20 @@ class Manager(Client):
         *,
         queues: Sequence[str] | None = None,
         workers: int | ScalingConfig | None = None,
+        max_tasks: int | None = None,
     ) -> None:
         """Change how much the next :meth:`start` sets going, as a deployment decides.
 
         Args:
             queues: Work on these alone; the others can be enqueued to all the same.
             workers: In place of the manager's own ``workers``.
+            max_tasks: Claim so many tasks, and then no more until the next start: for a
+                process that another one is to replace.
 
         Raises:
             UnknownQueueError: a queue is not declared.
-            ConfigurationError: no queue, fewer than one worker, or it is running already.
+            ConfigurationError: no queue, fewer than one worker or task, or it is running
+                already.
         """
         if self._engine is not None or self._is_starting:
             msg = f"manager {self.id} is running; override its settings before it starts"
@@ -257,6 +261,7 @@ class Manager(Client):
             self._config,
             served=self._config.served if queues is None else frozenset(queues),
             workers=self._config.workers if workers is None else workers,
+            max_tasks=self._config.max_tasks if max_tasks is None else max_tasks,
         )
 
     async def start(self) -> None:

@@ -10,6 +10,7 @@ from gotasks_py.checks import LONGEST, check_count, check_duration
 from gotasks_py.errors import ConfigurationError
 
 _LARGEST_BATCH: Final = 10_000
+_LARGEST_BUFFER: Final = 100_000
 # A task that was late before it arrived would be claimed and handed back for ever.
 _SHORTEST_QUEUE_LEASE: Final = timedelta(milliseconds=100)
 
@@ -27,7 +28,7 @@ class PipelineMode:
 
     Args:
         batch: The most tasks that one claim takes; at most 10 000.
-        buffer: The most tasks that are claimed and wait to be started.
+        buffer: The most tasks that are claimed and wait to be started; at most 100 000.
         lookahead: How much work waits in the buffer, by the rate at which tasks have been
             started lately. So slow tasks are left to other managers.
         queue_lease: How long a claimed task may wait to be started; it is leased for this
@@ -53,7 +54,7 @@ class PipelineMode:
         for name in ("batch", "flush_size"):
             size: int = getattr(self, name)
             check_count(name, size, maximum=_LARGEST_BATCH)
-        check_count("buffer", self.buffer)
+        check_count("buffer", self.buffer, maximum=_LARGEST_BUFFER)
         shortest = timedelta(milliseconds=1)
         for name in ("lookahead", "flush_interval"):
             check_duration(name, getattr(self, name), minimum=shortest, maximum=LONGEST)

@@ -31,11 +31,12 @@ def act_on_many(
     async def look(manager: Manager) -> Count:
         await check_queue(manager, wanted.queue)
         count = await manager.count_tasks(wanted)
-        await check_found(manager, wanted, count.value)
+        await check_found(manager, wanted, count.value or not count.is_exact)
         return count
 
     count = with_manager(target, look)
-    confirm(f"{verb.capitalize()} {count} {what}?", yes=yes or not count.value)
+    is_nothing = count == Count(0)
+    confirm(f"{verb.capitalize()} {_said(count)} {what}?", yes=yes or is_nothing)
     with progress(verb, count.value if count.is_exact else None) as show:
 
         async def work(manager: Manager) -> BulkReport:
@@ -46,11 +47,16 @@ def act_on_many(
     return ExitCode.FAILED if report.refused else ExitCode.OK
 
 
+def _said(count: Count) -> str:
+    return str(count.value) if count.is_exact else f"at least {count.value}"
+
+
 def _print_report(report: BulkReport, count: Count, output: Format) -> None:
     reasons = {str(task_id): reason for task_id, reason in report.reasons.items()}
     if output is Format.JSON:
         print_json({"changed": report.changed, "refused": report.refused, "reasons": reasons})
         return
-    note(f"{report.changed} of {count} done, {report.refused} refused")
+    found = "" if not count.is_exact else f" of {count.value}"
+    note(f"{report.changed}{found} done, {report.refused} refused")
     for task_id, reason in reasons.items():
         note(f"{task_id}: {reason}")

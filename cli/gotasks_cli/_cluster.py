@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
@@ -44,8 +45,7 @@ def list_nodes(
 
     async def work(manager: Manager) -> list[Record]:
         found = await metering(manager).nodes()
-        store = manager.store
-        orders = await store.node_orders() if isinstance(store, Controlling) else {}
+        orders = await orders_of(manager.store)
         now = manager.store.clock.now()
         return [
             {
@@ -143,13 +143,23 @@ def metering(manager: Manager) -> Metering:
     return store
 
 
+async def orders_of(store: object) -> Mapping[str, NodeOrder]:
+    """Tell what managers were told to do, by their ids."""
+    return await store.node_orders() if isinstance(store, Controlling) else {}
+
+
+def state_of(order: NodeOrder | None) -> str:
+    """Tell in a word what a manager does that was told this."""
+    return "working" if order is None else order.value
+
+
 def _node_row(node: Node, order: NodeOrder | None) -> Record:
     return {
         "node": node.id,
         "host": node.host,
         "pid": node.pid,
         "version": node.version,
-        "state": order or "working",
+        "state": state_of(order),
         "queues": list(node.queues),
         "running": node.running,
         "capacity": node.capacity,

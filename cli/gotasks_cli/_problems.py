@@ -19,6 +19,7 @@ from gotasks_py import (
     InvalidStateError,
     PayloadError,
     QueueConflictError,
+    ResultTimeoutError,
     StoreError,
     TaskNotFoundError,
     UnknownQueueError,
@@ -39,6 +40,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 6
     INTERNAL = 70
     RECYCLED = 75
+    TIMED_OUT = 124
     INTERRUPTED = 130
 
 
@@ -52,6 +54,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.UNAVAILABLE: "the store did not answer, or refused",
     ExitCode.INTERNAL: f"an error in the program; `{TRACEBACK}=1` shows where",
     ExitCode.RECYCLED: "a worker process has reached its limit; only its supervisor sees this",
+    ExitCode.TIMED_OUT: "what was waited for had not ended in the time that was given",
     ExitCode.INTERRUPTED: "Ctrl-C",
 }
 
@@ -72,6 +75,7 @@ _CODES: Final[Sequence[tuple[type[GotasksError], ExitCode]]] = (
     (DuplicateTaskError, ExitCode.REFUSED),
     (InvalidStateError, ExitCode.REFUSED),
     (PayloadError, ExitCode.USAGE),
+    (ResultTimeoutError, ExitCode.TIMED_OUT),
     (ConfigurationError, ExitCode.UNUSABLE),
     (StoreError, ExitCode.UNAVAILABLE),
 )

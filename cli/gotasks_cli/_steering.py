@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -18,6 +19,8 @@ from gotasks_cli._queues import queues
 from gotasks_cli._session import Target, with_manager
 from gotasks_cli._times import duration, moment
 from gotasks_py import Manager
+from gotasks_py import backoff as backoffs
+from gotasks_py.backoff import Backoff
 
 __all__ = ["nodes", "queues"]
 
@@ -85,6 +88,15 @@ def set_policy(
         float | None,
         typer.Option(min=0.001, metavar="SECONDS", help="How long an attempt may take."),
     ] = None,
+    backoff: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="How long to wait before the next attempt, as queue show prints it, such as "
+            '{"kind": "exponential", "base_ms": 10000, "cap_ms": 3600000}; what is left out has '
+            "its default.",
+        ),
+    ] = None,
     weight: Annotated[
         int | None, typer.Option(min=1, help="Its share of claims among queues of a pool.")
     ] = None,
@@ -104,6 +116,7 @@ def set_policy(
         "ttl": _span("--ttl", ttl),
         "max_attempts": max_attempts,
         "timeout": _span("--timeout", timeout),
+        "backoff": None if backoff is None else _backoff(backoff),
         "weight": weight,
         "workers": workers,
         "lanes": lanes,
@@ -170,6 +183,21 @@ def _steer(target: Target, act: Callable[[Manager], Awaitable[None]], done: str)
 
 def _span(option: str, seconds: float | None) -> timedelta | None:
     return None if seconds is None else duration(option, seconds)
+
+
+def _backoff(text: str) -> Backoff:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise Problem(f"--backoff is not JSON: {error}") from error
+    found = backoffs.from_document(document) if isinstance(document, dict) else None
+    if found is None:
+        msg = (
+            '--backoff must be such as {"kind": "fixed", "delay_ms": 5000}, or of the kind linear, '
+            f"exponential or fibonacci, with base_ms and cap_ms, not {text}"
+        )
+        raise Problem(msg)
+    return found
 
 
 def _somebody() -> str:

@@ -78,8 +78,11 @@ def enqueue(
         list[str] | None, typer.Option(help="A word to find it by; may be repeated.")
     ] = None,
     wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it has ended, and print how.")
+    ] = False,
+    timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Wait so long for it, and print how it ended."),
+        typer.Option(min=0, metavar="SECONDS", help="Wait no longer than this; else for ever."),
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -88,7 +91,14 @@ def enqueue(
     With --app its payload is checked against the type's schema before it is stored. With
     --store alone it is stored as given, in the form that a handler's arguments have: where
     task show has {"value": 1}, the handler takes a single value, and is given 1 here.
+
+    With --wait the exit code is 0 when it succeeded, 1 when it did not, and 124 when it had
+    not ended within --timeout; it then goes on.
     """
+    if timeout is not None and not wait:
+        msg = "--timeout is how long to --wait: give both"
+        raise Problem(msg)
+    patience = None if timeout is None else duration("--timeout", timeout)
     target = Target(app, store).resolved()
     value = _json(payload)
     with usage_checked():
@@ -104,8 +114,8 @@ def enqueue(
     async def work(manager: Manager) -> Task:
         await _check_address(manager, queue, type, target)
         handle = await manager.enqueue(queue, type, value, policy)
-        if wait is not None:
-            await handle.result(wait)
+        if wait:
+            await handle.result(patience)
         return await handle.task()
 
     print_record(task_record(with_manager(target, work)), output)

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from gotasks_cli._cluster import orders_of, state_of
 from gotasks_cli._options import AppOption, StoreOption
 from gotasks_cli._output import cell
 from gotasks_cli._problems import Problem
@@ -24,6 +25,7 @@ from gotasks_py import (
     Manager,
     Metering,
     Node,
+    NodeOrder,
     QueueOverview,
     Status,
     StoreError,
@@ -46,6 +48,8 @@ class Snapshot:
     rates: Mapping[str, Counters]
     """What was counted of each queue within ``_RATES_OVER``."""
     nodes: Sequence[Node]
+    orders: Mapping[str, NodeOrder]
+    """What managers were told to do."""
     running: Sequence[Task]
 
 
@@ -107,7 +111,12 @@ async def snapshot(manager: Manager) -> Snapshot:
         found = await store.metrics(since=_RATES_OVER)
         rates = {queue.name: found.total(queue.name).counters for queue in queues}
     return Snapshot(
-        at=store.clock.now(), queues=queues, rates=rates, nodes=nodes, running=page.tasks
+        at=store.clock.now(),
+        queues=queues,
+        rates=rates,
+        nodes=nodes,
+        orders=await orders_of(store),
+        running=page.tasks,
     )
 
 
@@ -161,10 +170,11 @@ def _queue_table(now: Snapshot) -> Table:
 
 
 def _node_table(now: Snapshot) -> Table:
-    table = _table("manager", "host", "pid", "running", "loop lag", "MiB", "silent")
+    table = _table("manager", "state", "host", "pid", "running", "loop lag", "MiB", "silent")
     for node in now.nodes:
         table.add_row(
             cell(node.id),
+            cell(state_of(now.orders.get(node.id))),
             cell(node.host),
             cell(node.pid),
             cell(f"{node.running}/{node.capacity}"),

@@ -124,7 +124,7 @@ def worker(
     ] = 30.0,
     max_tasks: Annotated[
         int | None,
-        typer.Option(min=1, help="Replace a process that has claimed so many tasks."),
+        typer.Option(min=1, help="Replace a process that has claimed so many tasks, no more."),
     ] = None,
     max_memory: Annotated[
         int | None,
@@ -188,7 +188,9 @@ async def serve(work: Work, health: socket | None = None) -> ExitCode:
         if health is not None:
             group.start_soon(serve_health, health, partial(_vitals, running))
         async with opened(Target(app=work.app), is_patient=True) as manager:
-            manager.override(queues=work.queues, workers=_workers(work))
+            manager.override(
+                queues=work.queues, workers=_workers(work), max_tasks=work.limits.tasks
+            )
             running.append(manager)
             group.start_soon(_recycle, manager, work, reached)
             if REPORTS in os.environ:

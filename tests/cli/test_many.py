@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import Status, lifecycle
+from gotasks_py import Count, Status, lifecycle
 from gotasks_py.lifecycle import Failure
 from gotasks_py.metering import Beat, Report
 from gotasks_py.metrics import COUNTERS, Activity, Counters, Window, counters_document
@@ -185,6 +185,22 @@ def test_dead_letters_are_purged(gotasks: Terminal) -> None:
     ended = gotasks("dead", "purge", "--error", "no host", "--yes")
     assert (ended.code, ended.err) == (0, "2 of 2 done, 0 refused\n")
     assert gotasks("task", "show", ids[2]).code == 0
+
+
+def test_a_count_that_is_not_exact_is_told_as_the_least(
+    gotasks: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_dead(gotasks)
+
+    async def count(*_: object, **__: object) -> Count:
+        return Count(0, is_exact=False)
+
+    monkeypatch.setattr(store(), "count_tasks", count)
+    # Of which none was among those that were looked at: there may be some all the same.
+    asked = gotasks("dead", "purge", "--error", "no host")
+    assert (asked.code, "Delete at least 0 dead letters?" in asked.err) == (2, True)
+    ended = gotasks("dead", "purge", "--error", "no host", "--yes")
+    assert (ended.code, ended.err) == (0, "2 done, 0 refused\n")
 
 
 def test_a_purge_of_nothing_asks_nothing(gotasks: Terminal) -> None:

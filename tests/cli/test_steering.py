@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -50,6 +51,11 @@ def test_a_policy_is_changed_and_as_declared_again(gotasks: Terminal) -> None:
     )
     changed = gotasks.enqueue("emails", "send", EMAIL)
     assert gotasks("task", "show", changed, "-o", "json").json["max_attempts"] == 9
+    backoff = {"kind": "linear", "jitter": 0.0, "base_ms": 1000, "cap_ms": 5000}
+    assert gotasks("queue", "set", "emails", "--backoff", json.dumps(backoff)).code == 0
+    shown = gotasks("queue", "show", "emails", "-o", "json").json
+    assert shown["policy"]["backoff"] == backoff
+    assert "backoff" in shown["changed"]
     assert gotasks("queue", "set", "emails", "--as-declared").code == 0
 
 
@@ -65,6 +71,10 @@ def test_a_policy_is_changed_and_as_declared_again(gotasks: Terminal) -> None:
         (("queue", "set", "emails"), 2, "say what to set"),
         (("queue", "set", "emails", "--weight", "0"), 2, "--weight"),
         (("queue", "set", "emails", "--lanes", "65"), 2, "--lanes"),
+        (("queue", "set", "emails", "--backoff", "fixed"), 2, "--backoff is not JSON"),
+        (("queue", "set", "emails", "--backoff", "[]"), 2, "--backoff must be such as"),
+        (("queue", "set", "emails", "--backoff", '{"kind": "slow"}'), 2, "not {"),
+        (("queue", "set", "emails", "--backoff", '{"kind": "fixed", "base_ms": 1}'), 2, "not {"),
         (("node", "quiet", "m.1"), 4, "there is no manager 'm.1'; there are none"),
         (("node", "wake", "m.1"), 4, "there is no manager 'm.1'"),
         (("node", "drain", "m.1", "--yes"), 4, "there is no manager 'm.1'"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -68,6 +70,10 @@ def test_a_payload_comes_from_standard_input(gotasks: Terminal) -> None:
         (("emails", "send", '{"to": "a"}', "--run-at", "soon"), 2, "--run-at is not a time"),
         (("emails", "send", '{"to": "a"}', "--run-at", "2026-01-01"), 2, "time zone"),
         (("emails", "send", '{"to": "a"}', "--priority", "high"), 2, "--priority"),
+        (("emails", "send", '{"to": "a"}', "--priority", str(2**31)), 2, "priority"),
+        (("emails", "send", '{"to": "a"}', "--priority", str(-(10**30))), 2, "priority"),
+        (("emails", "send", '{"to": "a"}', "--timeout", "1"), 2, "give both"),
+        (("emails", "send", '{"to": "a"}', "--wait", "--timeout", "1e30"), 2, "--timeout"),
         (("emails", "send", '{"to": "a"}', "--max-attempts", "0"), 2, "--max-attempts"),
         (("emails", "send", '{"to": "a"}', "--unique-key", "$k"), 2, "must not start with '$'"),
         (("emails",), 2, "Missing argument 'TYPE'"),
@@ -83,6 +89,28 @@ def test_what_cannot_be_enqueued_is_refused_in_one_line(
     assert ended.err.count("\n") == 1
     assert ended.out == ""
     assert anyio.run(shop.manager.store.queues) == {}
+
+
+def test_a_task_is_waited_for_and_how_it_ended_is_the_exit_code(
+    gotasks: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("enqueue", "emails", "send", json.dumps(EMAIL), "--wait")
+    ended = gotasks(*words, "--timeout", "0")
+    assert ended.code == 124
+    assert "pending" in ended.err
+    ends: dict[str, object] = {"status": "done", "result": {"value": "sent"}}
+
+    async def inserted(insert: Any, document: Any, **settings: Any) -> None:
+        await insert({**document, **ends, "finished_at": document["created_at"]}, **settings)
+
+    insert = shop.manager.store.insert
+    monkeypatch.setattr(shop.manager.store, "insert", partial(inserted, insert))
+    done = gotasks(*words, "-o", "json")
+    assert (done.code, done.json["result"]) == (0, {"value": "sent"})
+    ends["status"] = "dead"
+    assert gotasks(*words).code == 1
+    ends["status"] = "cancelled"
+    assert gotasks(*words).code == 1
 
 
 def test_a_second_task_of_a_key_is_refused(gotasks: Terminal) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import anyio
@@ -30,15 +31,19 @@ def test_one_look_shows_queues_managers_and_running_tasks(gotasks: Terminal) -> 
     now = store().clock.now()
     node = Node(id="m.1", host="h", pid=7, version="1", queues=("emails",), capacity=8, running=1)
     anyio.run(store().report, Report(beat=Beat(node=node, good_for=timedelta(hours=1))))
+    quiet = replace(node, id="m.2")
+    anyio.run(store().report, Report(beat=Beat(node=quiet, good_for=timedelta(hours=1))))
+    assert gotasks("node", "quiet", "m.2").code == 0
     lease = {"token": "secret", "owner": "m.1.1", "until": now}
     spoil(
         task_id, status="running", lease=lease, started_at=now - timedelta(seconds=90), attempts=1
     )
     ended = gotasks("top", "--once", env={"COLUMNS": "200"})
     assert (ended.code, ended.err) == (0, "")
-    assert "1 managers" in ended.out
+    assert "2 managers" in ended.out
     assert re.search(r"emails +open", ended.out)
-    assert re.search(r"m\.1 +h +7 +1/8", ended.out)
+    assert re.search(r"m\.1 +working +h +7 +1/8", ended.out)
+    assert re.search(r"m\.2 +quiet +h +7 +1/8", ended.out)
     assert re.search(rf"{task_id} +emails +send +1/3 +90\.\d s +m\.1\.1", ended.out)
     assert "secret" not in ended.out
 

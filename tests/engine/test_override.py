@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio.lowlevel
 import pytest
 
-from gotasks_py import ConfigurationError, HandlerError, Manager, Status, UnknownQueueError
+from gotasks_py import (
+    ConfigurationError,
+    Enqueue,
+    HandlerError,
+    Manager,
+    PipelineMode,
+    Status,
+    StoreUnavailableError,
+    UnknownQueueError,
+)
 from tests.engine.world import FaultyStore, a_manager, settled
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +64,47 @@ async def test_what_is_left_out_stays(store: FaultyStore) -> None:
         assert manager.health().workers == 2
 
 
+@pytest.mark.parametrize("mode", [None, PipelineMode()])
+async def test_no_more_tasks_are_claimed_than_allowed(
+    store: FaultyStore, mode: PipelineMode | None
+) -> None:
+    manager = a_manager(store, "first", "second", workers=8, mode=mode)
+
+    async def work() -> None:
+        await anyio.sleep(1)
+
+    for queue in ("first", "second"):
+        manager.handler(queue, "work")(work)
+        await manager.enqueue_many([Enqueue(queue, "work")] * 20)
+    # An answer that is lost counts, too: of the claim, or of the question what came of it.
+    lost = {"claims": 2, "questions": 1}
+
+    def lose(what: str) -> Callable[..., object]:
+        def fault(*arguments: object) -> None:
+            if lost[what]:
+                lost[what] -= 1
+                raise StoreUnavailableError("lost")
+
+        return fault
+
+    for name in ("claim", "claim_many"):
+        store.after[name] = lose("claims")
+    store.before["find_claimed"] = lose("questions")
+    manager.override(max_tasks=13)
+    async with manager:
+        await anyio.sleep(600)
+        assert manager.health().claimed_tasks == 13
+        tasks = store.all_tasks()
+        assert sum(task.status is Status.DONE for task in tasks) == 13
+        assert sum(task.attempts for task in tasks) == 13
+        waits = store.calls["claim"] + store.calls["claim_many"]
+        await anyio.sleep(600)
+        assert store.calls["claim"] + store.calls["claim_many"] == waits
+    async with manager:  # which another run has anew
+        await anyio.sleep(60)
+        assert sum(task.attempts for task in store.all_tasks()) == 26
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "says"),
     [
@@ -61,6 +112,7 @@ async def test_what_is_left_out_stays(store: FaultyStore) -> None:
         ({"queues": []}, ConfigurationError, "must name a queue"),
         ({"workers": 0}, ConfigurationError, "workers must be a whole number"),
         ({"workers": True}, ConfigurationError, "workers must be a whole number"),
+        ({"max_tasks": 0}, ConfigurationError, "max_tasks must be a whole number"),
     ],
 )
 async def test_a_wrong_override_changes_nothing(
