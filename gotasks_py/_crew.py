@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -70,6 +70,19 @@ class Crew:
     def capacity(self) -> int:
         """How many tasks can run at once."""
         return sum(pool.size for pool in self.pools)
+
+    def workers(self) -> Mapping[str, int]:
+        """Tell how many tasks of each queue can run at once."""
+        return {
+            source.queue.name: int(min(pool.size, source.limit))
+            for pool in self.pools
+            for source in pool.sources
+        }
+
+    def weights(self) -> Mapping[str, int]:
+        """Tell the weight of each queue."""
+        sources = (source for pool in self.pools for source in pool.sources)
+        return {source.queue.name: source.queue.weight for source in sources}
 
     @property
     def most_workers(self) -> int:

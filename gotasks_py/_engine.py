@@ -257,7 +257,13 @@ class Engine:
                 reporter=reporter,
                 running=self._running,
                 capacity=lambda: self._crew.capacity,
-                types={name: self._registry.types(name) for name in self._queues.declared},
+                workers=self._crew.workers,
+                weights=self._crew.weights,
+                types={
+                    name: self._registry.types(name)
+                    for name in self._queues.declared
+                    if self._config.serves(name)
+                },
                 clock=self._store.clock,
                 version=self._config.version or INSTALLED_VERSION,
             )

@@ -81,14 +81,13 @@ class Oversight:
         task = await self.get(task_id)
         store = self._store
         recorded = (await store.queues()).get(task.queue, {})
-        limit = QueueChanges.from_document(recorded).workers
         around = Surroundings(
             now=store.clock.now(),
             pause=Pause.from_document(recorded),
             nodes=await store.nodes() if isinstance(store, Metering) else (),
             orders=await store.node_orders() if isinstance(store, Controlling) else {},
-            limit=limit,
-            running=0 if limit is None else await self._running(task.queue),
+            limit=QueueChanges.from_document(recorded).workers,
+            running=await self._running(task),
         )
         return explanation(task, around)
 
@@ -186,8 +185,12 @@ class Oversight:
         bulk = await self._bulk(wanted, statuses, per_second, progress)
         return await bulk.delete()
 
-    async def _running(self, queue: str) -> int:
-        return (await self.count_tasks(TaskFilter(queue=queue, status=Status.RUNNING))).value
+    async def _running(self, task: Task) -> int:
+        """Count what runs of a task's queue, where that can keep it from running."""
+        if task.status is not Status.PENDING or not isinstance(self._store, Inspecting):
+            return 0
+        wanted = TaskFilter(queue=task.queue, status=Status.RUNNING)
+        return (await self._store.count_tasks(wanted)).value
 
     async def _bulk(
         self,

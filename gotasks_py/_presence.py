@@ -33,6 +33,8 @@ class Presence:
     reporter: Reporter
     running: RunningTasks
     capacity: Callable[[], int]
+    workers: Callable[[], Mapping[str, int]]
+    weights: Callable[[], Mapping[str, int]]
     types: Mapping[str, Sequence[str]]
     clock: Clock
     version: str
@@ -78,6 +80,8 @@ class Presence:
             version=self.version,
             queues=tuple(self.types),
             types=self.types,
+            workers=self.workers(),
+            weights=self.weights(),
             capacity=self.capacity(),
             running=len(self.running.by_token),
             loop_lag=loop_lag,

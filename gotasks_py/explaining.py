@@ -72,7 +72,7 @@ class Surroundings:
     limit: int | None = None
     """How many tasks of its queue each manager may run, where that was set."""
     running: int = 0
-    """How many tasks of its queue run, where there is a limit."""
+    """How many tasks of its queue run."""
 
 
 def explanation(task: Task, around: Surroundings) -> Explanation:
@@ -177,12 +177,13 @@ def _unhandled(task: Task, around: Surroundings) -> Explanation | None:
 
 
 def _limited(task: Task, around: Surroundings) -> Explanation | None:
-    managers = len(_claiming(task, around))
-    if around.limit is None or around.running < around.limit * managers:
+    claiming = _claiming(task, around)
+    limits = [_limit(node, task.queue, around) for node in claiming]
+    if around.running < sum(limits):
         return None
     sentence = (
-        f"all workers of queue {task.queue!r} are busy: {around.running} of its tasks run, on "
-        f"{managers} managers that may run {around.limit} each"
+        f"all workers of queue {task.queue!r} are busy: {around.running} of its tasks run, and "
+        f"{len(claiming)} managers run {sum(limits)} of them at once"
     )
     return _told(task, Reason.WORKERS_BUSY, sentence)
 
@@ -200,6 +201,12 @@ def _busy(task: Task, around: Surroundings) -> Explanation | None:
         f"{len(claiming)} managers"
     )
     return _told(task, Reason.WORKERS_BUSY, sentence)
+
+
+def _limit(node: Node, queue: str, around: Surroundings) -> int:
+    """Tell how many tasks of a queue a manager runs at once, as far as it says so."""
+    own = node.workers.get(queue, node.capacity)
+    return own if around.limit is None else min(own, around.limit)
 
 
 def _handling(task: Task, around: Surroundings) -> Sequence[Node]:

@@ -26,7 +26,11 @@ class Node:
     version: str
     queues: Sequence[str] = ()
     types: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The types that it has handlers for, by queue."""
+    """The types that it has handlers for, by queue that it works on."""
+    workers: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks of each of these queues it can run at once; queues may share workers."""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """The share of each of these queues among those that share workers."""
     capacity: int = 0
     """How many tasks it can run at once."""
     running: int = 0
@@ -53,7 +57,16 @@ class Node:
             "queues": list(self.queues),
             # Pairs, for a name may be of any shape and a field's may not.
             "types": [
-                {"queue": queue, "types": list(names)} for queue, names in self.types.items()
+                {
+                    "queue": queue,
+                    "types": list(names),
+                    **{
+                        field: values[queue]
+                        for field, values in (("workers", self.workers), ("weight", self.weights))
+                        if queue in values
+                    },
+                }
+                for queue, names in self.types.items()
             ],
             "capacity": self.capacity,
             "running": self.running,
@@ -65,13 +78,16 @@ class Node:
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> Node:
         """Read what is stored; a field of the wrong kind reads as absent."""
+        queues = _by_queue(document.get("types"))
         return cls(
             id=text(document.get("node")),
             host=text(document.get("host")),
             pid=whole(document.get("pid")),
             version=text(document.get("version")),
             queues=texts(document.get("queues")),
-            types=_types(document.get("types")),
+            types={queue: texts(each.get("types")) for queue, each in queues.items()},
+            workers=_numbers(queues, "workers"),
+            weights=_numbers(queues, "weight"),
             capacity=whole(document.get("capacity")),
             running=whole(document.get("running")),
             loop_lag=milliseconds(document.get("loop_lag_ms")),
@@ -134,11 +150,11 @@ class Leadership:
         )
 
 
-def _types(value: object) -> Mapping[str, Sequence[str]]:
+def _by_queue(value: object) -> Mapping[str, Mapping[str, object]]:
     if not isinstance(value, list):
         return {}
-    return {
-        text(each.get("queue")): texts(each.get("types"))
-        for each in value
-        if isinstance(each, dict)
-    }
+    return {text(each.get("queue")): each for each in value if isinstance(each, dict)}
+
+
+def _numbers(queues: Mapping[str, Mapping[str, object]], name: str) -> Mapping[str, int]:
+    return {queue: whole(each[name]) for queue, each in queues.items() if name in each}

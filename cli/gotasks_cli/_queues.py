@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from gotasks_cli._bulk import act_on_many
+from gotasks_cli._cluster import orders_of
 from gotasks_cli._filters import BeforeOption, StatusOption, TagOption, a_filter
 from gotasks_cli._options import (
     AppOption,
@@ -18,7 +21,7 @@ from gotasks_cli._options import (
 from gotasks_cli._output import Format, Record, print_record, print_records
 from gotasks_cli._problems import ExitCode
 from gotasks_cli._session import Target, with_manager
-from gotasks_py import Manager, QueueOverview, Status
+from gotasks_py import Manager, Metering, QueueOverview, Status
 from gotasks_py.controls import QueueChanges
 
 queues = typer.Typer(help="Look at whole queues, and act on them.")
@@ -31,9 +34,17 @@ def list_queues(
     store: StoreOption = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Print how every queue is doing. Counts end at a bound: 10000+ are at least so many."""
-    found = with_manager(Target(app, store), lambda manager: manager.overview())
-    print_records([_row(each) for each in found], output)
+    """Print how every queue is doing. Counts end at a bound: 10000+ are at least so many.
+
+    The capacity is how many tasks of the queue all managers that work on it can run at once;
+    queues may share workers.
+    """
+
+    async def work(manager: Manager) -> list[Record]:
+        capacity = await _capacities(manager)
+        return [_row(each, capacity(each.name)) for each in await manager.overview()]
+
+    print_records(with_manager(Target(app, store), work), output)
 
 
 @queues.command()
@@ -52,12 +63,17 @@ def show(
 
     async def work(manager: Manager) -> Record:
         (found,) = await manager.overview(queue)
+        capacity = await _capacities(manager)
         recorded = (await manager.store.queues()).get(queue, {})
         changes = QueueChanges.from_document(recorded).to_document()
         held = {
             name: value for name, value in found.policy.registered().items() if value is not None
         }
-        return {**_row(found), "policy": {**held, **changes}, "changed": list(changes)}
+        return {
+            **_row(found, capacity(queue)),
+            "policy": {**held, **changes},
+            "changed": list(changes),
+        }
 
     print_record(with_manager(Target(app, store), work), output)
 
@@ -90,7 +106,17 @@ def purge(
     )
 
 
-def _row(queue: QueueOverview) -> Record:
+async def _capacities(manager: Manager) -> Callable[[str], int | None]:
+    """Look how many tasks of a queue can run at once; ``None``: the store does not know."""
+    store = manager.store
+    if not isinstance(store, Metering):
+        return lambda _: None
+    nodes, orders = await store.nodes(), await orders_of(store)
+    claiming = [node for node in nodes if node.id not in orders]
+    return lambda queue: sum(node.workers.get(queue, 0) for node in claiming)
+
+
+def _row(queue: QueueOverview, capacity: int | None) -> Record:
     counts = {status.value: queue.counts.get(status) for status in Status}
     return {
         "queue": queue.name,
@@ -99,5 +125,6 @@ def _row(queue: QueueOverview) -> Record:
         "paused_by": None if queue.pause is None else queue.pause.by,
         "oldest_due": queue.oldest_due_age,
         **counts,
+        "capacity": capacity,
         "scheduled": queue.scheduled,
     }

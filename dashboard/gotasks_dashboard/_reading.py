@@ -28,9 +28,11 @@ from gotasks_dashboard._views import (
 from gotasks_py import (
     Controlling,
     Pause,
+    Status,
     TaskFilter,
     TaskNotFoundError,
 )
+from gotasks_py.controls import QueueChanges
 from gotasks_py.explaining import Surroundings, explanation
 
 _LONGEST_CURSOR: Final = 2_000
@@ -110,6 +112,8 @@ async def task(desk: Desk, call: Call[Nothing, Nothing]) -> TaskView:
             pause=Pause.from_document(recorded),
             nodes=await desk.nodes(),
             orders=await store.node_orders() if isinstance(store, Controlling) else {},
+            limit=QueueChanges.from_document(recorded).workers,
+            running=await _running(desk, found.queue),
         )
     shown = desk.shown(found)
     facts = TaskFacts(
@@ -119,6 +123,14 @@ async def task(desk: Desk, call: Call[Nothing, Nothing]) -> TaskView:
         has_schema=(found.queue, found.type) in desk.types,
     )
     return task_view(shown, call.access, facts)
+
+
+async def _running(desk: Desk, queue: str) -> int:
+    async def ask() -> int:
+        wanted = TaskFilter(queue=queue, status=Status.RUNNING)
+        return (await desk.inspected.count_tasks(wanted)).value
+
+    return await desk.shared(("running", queue), ask)
 
 
 def searched(desk: Desk, access: Access, text: str) -> TaskFilter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import anyio
@@ -138,6 +139,14 @@ def test_queues_tell_how_they_are_doing(gotasks: Terminal) -> None:
     shown = gotasks("queue", "show", "reports", "-o", "json").json
     assert shown["policy"] == {"max_attempts": 1, "lanes": 1}
     assert gotasks("queue", "list").out.splitlines()[1].split()[:2] == ["emails", "open"]
+    assert listed["emails"]["capacity"] == 0
+    node = Node(
+        id="m.1", host="h", pid=7, version="1", types={"emails": ("send",)}, workers={"emails": 3}
+    )
+    for each in (node, replace(node, id="m.2"), replace(node, id="m.3")):
+        anyio.run(store().report, Report(beat=Beat(node=each, good_for=HOUR)))
+    assert gotasks("node", "quiet", "m.3").code == 0  # and claims nothing
+    assert gotasks("queue", "show", "emails", "-o", "json").json["capacity"] == 6
 
 
 @pytest.mark.parametrize("command", ["show"])

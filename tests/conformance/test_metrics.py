@@ -32,6 +32,8 @@ NODE = Node(
     version="1.0",
     queues=("q", "$odd.name"),
     types={"q": ("t", "$t"), "$odd.name": ()},
+    workers={"q": 8},
+    weights={"q": 3, "$odd.name": 1},
     capacity=8,
     running=3,
     loop_lag=timedelta(milliseconds=2),

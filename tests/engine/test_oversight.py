@@ -11,6 +11,8 @@ from gotasks_py import (
     BulkReport,
     ConfigurationError,
     Manager,
+    PipelineMode,
+    QueuePolicy,
     Reason,
     Status,
     StoreUnavailableError,
@@ -148,6 +150,36 @@ async def test_mistaken_arguments_are_refused(store: FaultyStore) -> None:
     ):
         with pytest.raises(ConfigurationError):
             await call()
+
+
+@pytest.mark.parametrize("mode", [None, PipelineMode()])
+async def test_a_task_that_waits_for_the_workers_that_its_queue_declares_is_told_so(
+    store: FaultyStore, mode: PipelineMode | None
+) -> None:
+    queues = (QueuePolicy("own", workers=2, weight=3), "shared", "left")
+    manager = a_manager(store, *queues, workers=5, mode=mode)
+    for name in ("own", "shared", "left"):
+
+        @manager.handler(name, "work")
+        async def work() -> None:
+            await anyio.sleep(100)
+
+    manager.override(queues=["own", "shared"])
+    async with manager:
+        waiting = [await manager.enqueue("own", "work") for _ in range(3)]
+        left = await manager.enqueue("left", "work")
+        await anyio.sleep(30)
+        (node,) = await store.nodes()
+        assert node.workers == {"own": 2, "shared": 5}
+        assert node.weights == {"own": 3, "shared": 1}
+        assert (node.running, node.capacity) == (2, 7)
+        # As somebody elsewhere asks, who has declared nothing.
+        told = [await Manager(store).explain(each.id) for each in waiting]
+        assert [each.reason for each in told].count(Reason.RUNNING) == 2
+        (busy,) = [each for each in told if each.reason is Reason.WORKERS_BUSY]
+        assert "2 of its tasks run, and 1 managers run 2 of them at once" in busy.sentence
+        assert (await manager.explain(left.id)).reason is Reason.NO_HANDLER
+        await manager.stop(0)
 
 
 async def test_a_task_that_waits_for_its_queues_own_limit_is_told_so(store: FaultyStore) -> None:
