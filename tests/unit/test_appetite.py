@@ -121,6 +121,7 @@ def test_busy_workers_that_end_nothing_count_as_slow() -> None:
         ({"batch": 10_001}, "batch"),
         ({"batch": 1.5}, "batch"),
         ({"buffer": -1}, "buffer"),
+        ({"buffer": 100_001}, "buffer"),
         ({"flush_size": 0}, "flush_size"),
         ({"flush_size": 1_000_000}, "flush_size"),
         ({"lookahead": timedelta(0)}, "lookahead"),
