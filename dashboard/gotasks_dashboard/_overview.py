@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Final
 
@@ -30,7 +30,10 @@ class PauseView(TypedDict):
 
 
 class PolicyView(TypedDict):
-    """The policy that holds for a queue."""
+    """The policy that holds for a queue.
+
+    Its weight and workers are those of its managers; where they differ, ``managed`` tells.
+    """
 
     ttl_seconds: float | None
     max_attempts: int | None
@@ -39,6 +42,13 @@ class PolicyView(TypedDict):
     weight: int
     workers: int | None
     lanes: int
+
+
+class ManagedView(TypedDict):
+    """The weights that managers give a queue, and how many of its tasks they run at once."""
+
+    weights: Sequence[int]
+    workers: Sequence[int]
 
 
 class QueueView(TypedDict):
@@ -55,6 +65,7 @@ class QueueView(TypedDict):
     spark: SparkView
     nodes: int
     policy: PolicyView
+    managed: ManagedView
     changed: Sequence[str]
 
 
@@ -186,7 +197,11 @@ def _queue_view(queue: QueueOverview, seen: _Seen) -> QueueView:
         "rates": rates_of(seen.metrics, seen.now, queue.name),
         "spark": spark_of(seen.metrics, seen.now, queue.name),
         "nodes": len(serving),
-        "policy": policy_view(queue.policy),
+        "policy": policy_view(_held(queue.policy, changes, serving)),
+        "managed": {
+            "weights": sorted({node.weights.get(queue.name, 1) for node in serving}),
+            "workers": sorted({_capacity(node, queue.policy) for node in serving}),
+        },
         "changed": [
             each.name for each in fields(changes) if getattr(changes, each.name) is not None
         ],
@@ -216,8 +231,29 @@ def _backlog(queue: QueueOverview) -> Count:
     return Count(max(0, pending.value - scheduled.value), pending.is_exact)
 
 
+def _held(recorded: QueuePolicy, changes: QueueChanges, serving: Sequence[Node]) -> QueuePolicy:
+    """Tell the policy as all managers have it: what each declares for itself is not recorded.
+
+    What was changed is told at once, for they follow within seconds.
+    """
+    weights = {node.weights.get(recorded.name, recorded.weight) for node in serving}
+    workers = {_limit(node, recorded) for node in serving}
+    if changes.weight is None and len(weights) == 1:
+        recorded = replace(recorded, weight=weights.pop())
+    if changes.workers is None and len(workers) == 1:
+        recorded = replace(recorded, workers=workers.pop())
+    return recorded
+
+
+def _limit(node: Node, policy: QueuePolicy) -> int | None:
+    most = _capacity(node, policy)
+    return most if most < node.capacity else policy.workers
+
+
 def _capacity(node: Node, policy: QueuePolicy) -> int:
-    return node.capacity if policy.workers is None else min(node.capacity, policy.workers)
+    """Tell how many tasks of a queue a manager can run at once."""
+    declared = node.capacity if policy.workers is None else min(node.capacity, policy.workers)
+    return node.workers.get(policy.name, declared)
 
 
 def _pause_view(pause: Pause | None) -> PauseView | None:

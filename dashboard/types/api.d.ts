@@ -47,6 +47,7 @@ declare namespace Api {
 		spark: { step_seconds: number; done: number[]; failed: number[] };
 		nodes: number;
 		policy: Policy;
+		managed: { weights: number[]; workers: number[] };
 		changed: string[];
 	};
 	type Overview = {

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 
 from gotasks_dashboard import _types
@@ -289,3 +290,44 @@ async def test_managers_tell_how_they_are(lab: Lab, browse: Browse) -> None:
     assert (deploy["version"], deploy["at"]) == ("1.2", found["started_at"])
     assert (overview["queues"][0]["capacity"], overview["queues"][0]["nodes"]) == (8, 1)
     assert overview["totals"]["capacity"] == 8
+
+
+async def test_a_queue_shows_what_its_managers_declare(lab: Lab, browse: Browse) -> None:
+    await lab.store.register_queue(QueuePolicy("q", max_attempts=2))
+
+    async def beat(name: str, weight: int, workers: int) -> None:
+        node = Node(
+            id=name,
+            host="h",
+            pid=1,
+            version="1",
+            queues=["q", "other"],
+            types={"q": ["t"], "other": []},
+            workers={"q": workers, "other": 8},
+            weights={"q": weight, "other": 1},
+            capacity=8,
+        )
+        await metering(lab).report(Report(beat=Beat(node=node, good_for=HOUR)))
+
+    async def queue() -> Any:
+        (found,) = (await read(browse(open_to_all(lab.store)), "/api/overview"))["queues"]
+        return found
+
+    await beat("m.1", 3, 2)
+    found = await queue()
+    assert (found["policy"]["weight"], found["policy"]["workers"]) == (3, 2)
+    assert (found["policy"]["max_attempts"], found["changed"]) == (2, [])
+    assert found["capacity"] == 2
+    await beat("m.2", 1, 8)
+    found = await queue()
+    assert found["managed"] == {"weights": [1, 3], "workers": [2, 8]}
+    assert found["capacity"] == 10
+    await send_changes(browse(open_to_all(lab.store)), weight=5, lanes=4)
+    found = await queue()
+    assert (found["policy"]["weight"], found["policy"]["lanes"]) == (5, 4)
+    assert found["changed"] == ["weight", "lanes"]
+
+
+async def send_changes(client: httpx.AsyncClient, **changes: int) -> None:
+    answer = await client.post("/api/queues/policy", json={"queue": "q", "changes": changes})
+    assert answer.status_code == 200, answer.text

@@ -85,7 +85,7 @@ export class PolicyForm {
 	}
 
 	/** @param {Api.Queue} queue */
-	form({ policy, changed }) {
+	form({ policy, changed, managed }) {
 		const fields = FIELDS.map((each) => {
 			const id = `policy-${each.name}`;
 			const value = this.typed[each.name] ?? String(policy[each.name] ?? "");
@@ -103,6 +103,7 @@ export class PolicyForm {
 				" ",
 				isSpan && `${span(Number(value))} `,
 				each.hint,
+				differing(each.name, managed),
 			];
 			return h(
 				"div",
@@ -188,6 +189,12 @@ export class PolicyForm {
 		}
 		await this.app.reloadOverview();
 	}
+}
+
+/** Managers that were not told otherwise follow what each of them declares. @param {Name} name @param {Api.Queue["managed"]} managed */
+function differing(name, managed) {
+	const values = { weight: managed.weights, workers: managed.workers }[/** @type {string} */ (name)];
+	return values && values.length > 1 ? `; managers differ: ${values.join(", ")}` : null;
 }
 
 /** @param {Api.Policy} policy */
