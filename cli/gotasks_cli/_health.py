@@ -7,6 +7,7 @@ alone, and nothing that a client sends is kept.
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,13 +18,16 @@ from typing import Annotated, Final
 
 import anyio
 import typer
-from anyio.abc import SocketStream
+from anyio.abc import SocketListener, SocketStream
 
 from gotasks_cli._output import note
 from gotasks_cli._problems import ExitCode, Problem
 from gotasks_cli._vitals import Vitals
 
+logger = logging.getLogger("gotasks_cli.health")
+
 _REQUEST_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 8192
 _MOST_AT_ONCE: Final = 64
 _MOST_PORT: Final = 65_535
@@ -65,16 +69,26 @@ async def serve(listener: socket.socket, look: Callable[[], Vitals]) -> None:
     limiter = anyio.Semaphore(_MOST_AT_ONCE)
 
     async def answer(stream: SocketStream) -> None:
-        async with limiter, stream:
-            # Whoever asked may have gone.
-            with (
-                suppress(anyio.BrokenResourceError, anyio.EndOfStream),
-                anyio.move_on_after(_REQUEST_SECONDS),
-            ):
+        # Whoever asked may have gone.
+        with (
+            suppress(OSError, anyio.BrokenResourceError, anyio.EndOfStream),
+            anyio.move_on_after(_REQUEST_SECONDS),
+        ):
+            async with stream, limiter:
                 await stream.send(_response(await _head(stream), look()))
 
-    async with await anyio.abc.SocketListener.from_socket(listener) as listening:
-        await listening.serve(answer)
+    async with (
+        await SocketListener.from_socket(listener) as listening,
+        anyio.create_task_group() as group,
+    ):
+        while True:
+            try:
+                stream = await listening.accept()
+            except OSError as error:  # no more files may be open, say: no reason to end a worker
+                logger.warning("cannot answer a probe: %s", error)
+                await anyio.sleep(_PAUSE_SECONDS)
+            else:
+                group.start_soon(answer, stream)
 
 
 async def _head(stream: SocketStream) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -138,6 +139,28 @@ async def test_probes_are_answered() -> None:
         vitals[0] = Vitals(is_live=False, is_ready=False)
         assert (await asked("/live"))[0] == 503
         group.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_cannot_be_had_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = bound(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    accept = socket.socket.accept
+    left = [OSError(errno.EMFILE, "Too many open files")]
+
+    def accept_in_the_end(self: socket.socket) -> Any:
+        if left:
+            raise left.pop()
+        return accept(self)
+
+    monkeypatch.setattr(socket.socket, "accept", accept_in_the_end)
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve, listener, lambda: Vitals(is_live=True, is_ready=True))
+        assert (await to_thread.run_sync(lambda: ask(port, "/live")))[0] == 200
+        group.cancel_scope.cancel()
+    assert "cannot answer a probe: [Errno 24] Too many open files" in caplog.text
 
 
 @pytest.mark.parametrize(
