@@ -33,6 +33,7 @@ class Slot:
     name: str = ""
     is_alive: bool = False
     is_frozen: bool = False
+    is_leaving: bool = False
 
 
 class Stage:
@@ -77,7 +78,7 @@ class Stage:
     def fill(self, slot: Slot) -> None:
         """Start a process there."""
         slot.name = f"{slot.role}-{slot.number}-{next(self._births)}"
-        slot.is_alive, slot.is_frozen = True, False
+        slot.is_alive, slot.is_frozen, slot.is_leaving = True, False, False
         self._ledger.write("born", process=slot.name, shift=slot.shift)
         self._start(self._nurseries[slot.shift], slot)
 
@@ -98,7 +99,10 @@ class Stage:
         self._signal(slot, signal.SIGKILL)
 
     def stop(self, slot: Slot) -> None:
-        """Ask its process to leave."""
+        """Ask its process to leave, once: a second signal can end it in its last breath."""
+        if slot.is_leaving:
+            return
+        slot.is_leaving = True
         self._ledger.write("stopping", process=slot.name)
         self._signal(slot, signal.SIGTERM)
 

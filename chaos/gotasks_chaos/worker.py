@@ -126,10 +126,12 @@ async def _report_health(ledger: Ledger, manager: Manager) -> None:
     records = _Records()
     logging.getLogger("gotasks_py").addHandler(records)
     while True:
-        ledger.write(
-            "health",
-            reasons=list(manager.health().reasons),
-            logged=records.count,
-            files=len(os.listdir("/proc/self/fd")),  # noqa: PTH208  - names will do
-        )
+        health = manager.health()
+        if health.is_running:
+            ledger.write(
+                "health",
+                reasons=list(health.reasons),
+                logged=records.count,
+                files=len(os.listdir("/proc/self/fd")),  # noqa: PTH208  - names will do
+            )
         await anyio.sleep(HEALTH_SECONDS)

@@ -1,7 +1,8 @@
 """Letting go of operations whose answer nobody is going to give.
 
 A primary that freezes, or whose line goes dead, breaks no connection: the driver waits for its
-answer until the operation's time is up, though another primary was elected long ago.
+answer until the operation's time is up, though another primary was elected long ago. Workers
+try again and should do so soon; callers of the library would get an error for what may succeed.
 """
 
 from __future__ import annotations

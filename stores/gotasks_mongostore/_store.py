@@ -107,7 +107,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
         self._timeout_seconds = operation_timeout.total_seconds()
         self._server_clock = ServerClock()
         self._low_water = LowWater(self._server_clock.monotonic, self._server_clock.now)
-        self._claims = Claims(self._operation, self._server_clock.now, self._low_water)
+        self._claims = Claims(self._retried, self._server_clock.now, self._low_water)
 
     @classmethod
     async def connect(
@@ -268,7 +268,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
         return await self._claims.next_due(queue, types, lanes)
 
     async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
-        with self._operation("write to a running task") as here:
+        with self._retried("write to a running task") as here:
             result = await here.tasks.update_one(
                 filters.held_for(ref, patch), render(patch), hint="_id_", session=session
             )
@@ -284,7 +284,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
     async def settle_many(
         self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
     ) -> frozenset[str]:
-        with self._operation("write to running tasks") as here:
+        with self._retried("write to running tasks") as here:
             refused = await _batches.settle(here.tasks, refs, patch, values)
         self._note_settled(refs, patch)
         return refused
@@ -294,7 +294,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             return await here.tasks.find_one(filters.held(ref), _PROJECT_ID) is not None
 
     async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
-        with self._operation("renew leases") as here:
+        with self._retried("renew leases") as here:
             return await _renewal.renew(here.tasks, renewals)
 
     def open_renewer(self, timeout: timedelta) -> Renewer | None:
@@ -396,9 +396,13 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
     @contextmanager
     def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
         with translated(action, task_id=task_id), pymongo.timeout(at_most(self._timeout_seconds)):
-            here = self._connection.collections()
-            with here.elections.followed():
-                yield here
+            yield self._connection.collections()
+
+    @contextmanager
+    def _retried(self, action: str) -> Generator[Collections]:
+        """Bound an operation of workers, who try again: better early than when its time is up."""
+        with self._operation(action) as here, here.elections.followed():
+            yield here
 
 
 _: type[Store] = MongoStore

@@ -7,7 +7,6 @@ from datetime import timedelta
 import anyio
 import pytest
 from anyio import to_thread
-from bson import ObjectId
 from pymongo.errors import AutoReconnect
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TopologyDescription
@@ -17,6 +16,7 @@ from gotasks_mongostore._elections import Elections, primary_of
 from gotasks_mongostore.local import LocalReplicaSet
 from gotasks_py import Manager, QueuePolicy
 from gotasks_py.errors import StoreUnavailableError
+from tests.lab import a_claim
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +121,7 @@ async def test_nobody_waits_for_a_primary_that_froze() -> None:
             try:
                 with anyio.fail_after(45):
                     with pytest.raises(StoreUnavailableError, match="another primary was elected"):
-                        await store.get(ObjectId())
+                        await store.claim(a_claim())
                     await handle.enqueue(1)
                     await ran.wait()
             finally:
