@@ -29,7 +29,8 @@ async def renew(tasks: AsyncCollection[Document], renewals: Sequence[Renewal]) -
     result = await tasks.bulk_write(_writes(renewals), ordered=False)
     if result.matched_count == len(renewals):
         return Renewed()
-    found = await tasks.find(held_any(renewals, unless_asked=False), _FOUND_FIELDS).to_list(None)
+    held = held_any(renewals, unless_asked=False)
+    found = await tasks.find(held, _FOUND_FIELDS, hint="_id_").to_list(None)
     renewed, asked = _told(renewals, found)
     if asked:
         await tasks.bulk_write(_writes(asked, unless_asked=False), ordered=False)
@@ -52,7 +53,8 @@ class BlockingRenewer:
             result = tasks.bulk_write(_writes(renewals), ordered=False)
             if result.matched_count == len(renewals):
                 return Renewed()
-            found = tasks.find(held_any(renewals, unless_asked=False), _FOUND_FIELDS).to_list()
+            held = held_any(renewals, unless_asked=False)
+            found = tasks.find(held, _FOUND_FIELDS, hint="_id_").to_list()
             renewed, asked = _told(renewals, found)
             if asked:
                 tasks.bulk_write(_writes(asked, unless_asked=False), ordered=False)

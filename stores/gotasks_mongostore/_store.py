@@ -276,7 +276,9 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             # Inside a transaction nothing is sent twice.
             if not is_ours and session is None:
                 ours = filters.applied_before(ref, patch)
-                is_ours = bool(ours) and await here.tasks.find_one(ours, _PROJECT_ID) is not None
+                is_ours = bool(ours) and bool(
+                    await here.tasks.find_one(ours, _PROJECT_ID, hint="_id_")
+                )
         if is_ours:
             self._note_settled([ref], patch)
         return is_ours
@@ -291,7 +293,8 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 
     async def is_held(self, ref: LeaseRef) -> bool:
         with self._operation("look at a lease") as here:
-            return await here.tasks.find_one(filters.held(ref), _PROJECT_ID) is not None
+            held = filters.held(ref)
+            return await here.tasks.find_one(held, _PROJECT_ID, hint="_id_") is not None
 
     async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
         with self._retried("renew leases") as here:
