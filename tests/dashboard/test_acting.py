@@ -588,6 +588,8 @@ async def test_an_audit_that_takes_too_long_holds_nobody_up(
     monkeypatch.setattr(mem_lab.store, "audit", hang)
     client = browse(open_to_all(mem_lab.store, patience=IMPATIENT))
     await send(client, "queues/pause", queue="q")
+    (queue,) = (await read(client, "/api/overview"))["queues"]
+    assert queue["pause"]
 
 
 async def test_what_fails_unforeseen_is_in_the_audit(

@@ -61,8 +61,10 @@ async def test_what_nobody_tells_of_is_seen_by_the_next_look(mem_lab: Lab) -> No
         await mem_lab.claim()
         while True:
             told = await stream.until_changed("queues", "q")
-            if told["overview"]["queues"][0]["counts"]["running"]["value"] == 1:
+            (queue,) = told["overview"]["queues"]
+            if queue["counts"]["running"]["value"]:
                 break
+        assert (queue["name"], queue["counts"]["running"]["value"]) == ("q", 1)
 
 
 async def test_what_is_done_here_is_told_to_all(mem_lab: Lab, browse: Browse) -> None:
