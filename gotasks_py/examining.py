@@ -5,9 +5,9 @@ For the doctor of the command line, and for dashboards. It changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from gotasks_py.diagnosis import Diagnosing, Finding, Severity
 from gotasks_py.errors import StorePermissionError
@@ -19,13 +19,18 @@ from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import Status
 from gotasks_py.wording import span
 
+Queues: TypeAlias = Callable[[], Awaitable[Sequence[QueueOverview]]]
+
 _LONG_DUE: Final = timedelta(minutes=5)
 _LONG_LAPSED: Final = timedelta(minutes=1)
 _LOOKED_AT: Final = 100
 
 
-async def examined(store: Store) -> Sequence[Finding]:
-    """Do every check that the store allows; what is in it only if it is well."""
+async def examined(store: Store, queues: Queues | None = None) -> Sequence[Finding]:
+    """Do every check that the store allows; what is in it only if it is well.
+
+    ``queues`` tells how they are doing, for whoever knows it already; default: ask the store.
+    """
     findings: list[Finding] = []
     try:
         if isinstance(store, Diagnosing):
@@ -37,18 +42,18 @@ async def examined(store: Store) -> Sequence[Finding]:
         what = "not looked at, until the above is mended"
         return [*findings, Finding(Severity.WARNING, "stuck tasks", what, "run doctor again")]
     await reach(store)
-    stuck = [finding async for finding in _stuck(store)]
+    stuck = [finding async for finding in _stuck(store, queues)]
     return [*findings, *(stuck or [Finding(Severity.OK, "stuck tasks", "there are none")])]
 
 
-async def _stuck(store: Store) -> AsyncIterator[Finding]:
+async def _stuck(store: Store, queues: Queues | None) -> AsyncIterator[Finding]:
     if not isinstance(store, Inspecting):
         return
     for finding in await _unmoved(store):
         yield finding
     now = store.clock.now()
     nodes = await store.nodes() if isinstance(store, Metering) else ()
-    for queue in await store.overview():
+    for queue in await (queues or store.overview)():
         for finding in [
             *_waiting(queue, nodes),
             *await _unhandled(store, queue, nodes),

@@ -24,6 +24,7 @@ from gotasks_py import (
     Manager,
     Metering,
     Node,
+    QueueOverview,
     QueuePolicy,
     Store,
     StoreUnavailableError,
@@ -110,6 +111,14 @@ class Desk:
                 return await ask()
 
         return await self.answers.get(key, seconds, bounded, is_kept)
+
+    async def queues(self) -> Sequence[QueueOverview]:
+        """Tell how every queue is doing, as of the last second.
+
+        Raises:
+            Problem: 501: the store cannot.
+        """
+        return await self.shared("queues", self.inspected.overview)
 
     @asynccontextmanager
     async def bounded(self) -> AsyncGenerator[None]:

@@ -137,14 +137,14 @@ class _Seen:
 
 
 async def overview_of(desk: Desk) -> OverviewView:
-    """Tell how everything is doing, as of the last second."""
+    """Tell how everything is doing, as of the last two seconds."""
     return await desk.shared("overview", lambda: _overview(desk))
 
 
 async def _overview(desk: Desk) -> OverviewView:
     metering = desk.metering
     seen = _Seen(
-        queues=await desk.inspected.overview(),
+        queues=await desk.queues(),
         recorded=await desk.store.queues(),
         metrics=await _lately(metering, desk) if metering else None,
         nodes=await metering.nodes() if metering else (),

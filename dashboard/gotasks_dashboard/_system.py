@@ -105,7 +105,7 @@ async def system(desk: Desk, call: Call[Nothing, Nothing]) -> SystemView:
 
 async def _system(desk: Desk) -> SystemView:
     store = desk.store
-    findings = await examined(store)
+    findings = await examined(store, desk.queues)
     measured = await store.measure() if isinstance(store, Measuring) else Measurements()
     leader = await desk.metering.leader(GAUGES_DUTY) if desk.metering else None
     oplog = measured.oplog

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from gotasks_mongostore import _audit, _metrics, _registry, _rights
 from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._explains import collection_of, explained, oplog_state
+from gotasks_mongostore._gathering import gathered
 from gotasks_mongostore._indexes import INDEXES, Index, differences, keys_of
 from gotasks_mongostore._plans import CollectionName, queries
 from gotasks_py.diagnosis import Finding, Severity
@@ -176,22 +178,23 @@ class Diagnosis:
             yield Finding(Severity.OK, "indexes", f"all {number} are as needed")
 
     async def _plans(self) -> AsyncIterator[Finding]:
-        now = datetime.now(UTC)
-        wrong = 0
         with self.operation("list the collections") as here:
             there = set(await here.database.list_collection_names())
-        for query in queries(now):
-            if collection_of(here, query.collection).name not in there:
-                continue  # nothing was written that it could ask for
-            plan = await explained(self.operation, query)
-            if not plan.is_fit:
-                wrong += 1
-                yield Finding(
-                    Severity.ERROR,
-                    "plans",
-                    f"{query.name}: {plan}",
-                    f"see to the index {query.index!r}, and drop rivals of it",
-                )
+        asked = [
+            partial(explained, self.operation, query)
+            for query in queries(datetime.now(UTC))
+            # Where nothing was written there is nothing to ask for.
+            if collection_of(here, query.collection).name in there
+        ]
+        wrong = [plan for plan in await gathered(asked) if not plan.is_fit]
+        for plan in wrong:
+            index = plan.query.index
+            yield Finding(
+                Severity.ERROR,
+                "plans",
+                f"{plan.query.name}: {plan}",
+                f"see to the index {index!r}, and drop rivals of it",
+            )
         if not wrong:
             yield Finding(Severity.OK, "plans", "every query is served by its index, in order")
 

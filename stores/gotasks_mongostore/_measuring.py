@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gotasks_mongostore._driver import Collections, Document
 from gotasks_mongostore._explains import explained, oplog_state
+from gotasks_mongostore._gathering import gathered
 from gotasks_mongostore._plans import queries
 from gotasks_py.diagnosis import CollectionSize, IndexUse, Measurements, PlanCheck
 from gotasks_py.errors import StoreError, StoreUnavailableError
@@ -36,7 +38,7 @@ class Survey:
             if stats is not None:
                 sizes.append(_size(collection.name, stats))
                 uses += [each async for each in self._uses(collection, stats)]
-        plans = [each async for each in self._plans()]
+        plans = await self._plans()
         oplog = None
         with suppress(StoreError):
             oplog = await oplog_state(self.operation)
@@ -75,15 +77,18 @@ class Survey:
                 case _:
                     pass
 
-    async def _plans(self) -> AsyncIterator[PlanCheck]:
-        for query in queries(datetime.now(UTC)):
-            try:
-                plan = await explained(self.operation, query)
-            except StoreUnavailableError:
-                raise
-            except StoreError:
-                return
-            yield PlanCheck(query=query.name, index=query.index, is_served=plan.is_fit)
+    async def _plans(self) -> Sequence[PlanCheck]:
+        examples = list(queries(datetime.now(UTC)))
+        try:
+            plans = await gathered([partial(explained, self.operation, each) for each in examples])
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            return []
+        return [
+            PlanCheck(query=each.query.name, index=each.query.index, is_served=each.is_fit)
+            for each in plans
+        ]
 
     async def _run(
         self, collection: AsyncCollection[Document], stage: Mapping[str, Any]

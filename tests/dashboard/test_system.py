@@ -30,7 +30,7 @@ async def test_memory_tells_of_stuck_tasks(mem_lab: Lab, browse: Browse) -> None
 async def test_a_doctor_that_takes_too_long_is_given_up(
     mem_lab: Lab, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(_store: object) -> None:
+    async def hang(*_asked: object) -> None:
         await anyio.sleep_forever()
 
     monkeypatch.setattr(_system, "examined", hang)
