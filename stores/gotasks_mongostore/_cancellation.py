@@ -22,6 +22,8 @@ _IS_NEEDED: Final = sys.version_info < (3, 12)
 # Far longer than a lock takes to be passed on. ``wait_for`` can also miss a cancellation, when
 # what it waits for comes at that moment; then the next one has to be heard.
 _UNWINDING_SECONDS: Final = 0.5
+# The most that one turn of the event loop counts: a machine that stands still passes nothing on.
+_TURN_SECONDS: Final = 0.025
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,8 +59,8 @@ class Once(Generic[T]):
                     yield waits_for
                 except asyncio.CancelledError as cancellation:
                     waits_for = steps.throw(cancellation)
-                    deadline = asyncio.get_running_loop().time() + _UNWINDING_SECONDS
-                    while (yield from _came(waits_for, deadline)):
+                    patience = _Patience(asyncio.get_running_loop())
+                    while (yield from _came(waits_for, patience)):
                         waits_for = next(steps)
                 except BaseException as error:  # noqa: BLE001  - as it would be without this class
                     waits_for = steps.throw(error)
@@ -69,16 +71,33 @@ class Once(Generic[T]):
             return result
 
 
-def _came(waits_for: asyncio.Future[object] | None, deadline: float) -> Generator[Any, None, bool]:
+class _Patience:
+    """How long an operation may go on that has heard of its cancellation."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._time = loop.time
+        self._looked_at = loop.time()
+        self._left = _UNWINDING_SECONDS
+
+    def lasts(self) -> bool:
+        """Count the turn of the event loop that is over."""
+        now = self._time()
+        self._left -= min(now - self._looked_at, _TURN_SECONDS)
+        self._looked_at = now
+        return self._left > 0
+
+
+def _came(
+    waits_for: asyncio.Future[object] | None, patience: _Patience
+) -> Generator[Any, None, bool]:
     """Wait as a coroutine asked its event loop to, whatever is cancelled meanwhile."""
-    time = asyncio.get_running_loop().time
     if waits_for is None:
         with suppress(asyncio.CancelledError):
             yield
-        return time() < deadline
-    while not waits_for.done() and (left := deadline - time()) > 0:
+        return patience.lasts()
+    while not waits_for.done() and patience.lasts():
         with suppress(asyncio.CancelledError):
-            yield from asyncio.wait([waits_for], timeout=left).__await__()
+            yield from asyncio.wait([waits_for], timeout=_TURN_SECONDS).__await__()
     return waits_for.done()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Generator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
@@ -54,15 +55,17 @@ async def test_a_client_survives_cancelled_waits_for_a_server() -> None:
 class Unwinding:
     """Takes a few rounds of the event loop to end when it is cancelled."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stands_still: float = 0.0) -> None:
         self.cancellations = 0
         self.has_ended = False
+        self.stands_still = stands_still
 
     async def work(self, *, swallowed: bool = False) -> str:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             self.cancellations += 1
+            time.sleep(self.stands_still)  # noqa: ASYNC251  - as a machine does
             await self._unwind()
             if not swallowed:
                 raise
@@ -83,6 +86,23 @@ async def test_it_ends_in_its_own_time_and_hears_of_one_cancellation() -> None:
     unwinding = Unwinding()
     with anyio.move_on_after(0.01) as scope:
         await Once(unwinding.work())
+    assert scope.cancelled_caught
+    assert (unwinding.cancellations, unwinding.has_ended) == (1, True)
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_while_the_machine_stands_still_no_time_is_lost(*, after: bool) -> None:
+    unwinding = Unwinding(stands_still=0.0 if after else 0.6)
+
+    async def freeze() -> None:
+        await asyncio.sleep(0.011)
+        time.sleep(0.6)  # noqa: ASYNC251  - as a machine does
+
+    async with anyio.create_task_group() as group:
+        if after:
+            group.start_soon(freeze)
+        with anyio.move_on_after(0.01) as scope:
+            await Once(unwinding.work())
     assert scope.cancelled_caught
     assert (unwinding.cancellations, unwinding.has_ended) == (1, True)
 
