@@ -29,7 +29,7 @@ class Audit(Part):
 
     async def audit(self, entry: AuditEntry) -> None:
         await self.open()
-        with self._operation("record what was done") as here:
+        with self._operations.bounded("record what was done") as here:
             if not here.has_audit_indexes:
                 await ensure_indexes(here.database, here.audit, INDEXES)
                 here.has_audit_indexes = True
@@ -50,7 +50,7 @@ class Audit(Part):
         if cursor is not None:
             wanted |= _after(cursor)
         await self.reach()
-        with self._operation("read what was done") as here:
+        with self._operations.bounded("read what was done") as here:
             if not here.has_audit_indexes and not await here.audit.index_information():
                 return AuditPage([])  # nothing was ever recorded
             found = await here.audit.find(
@@ -61,7 +61,7 @@ class Audit(Part):
 
     async def audited(self, entry_id: str) -> AuditEntry | None:
         await self.reach()
-        with self._operation("read what was done") as here:
+        with self._operations.bounded("read what was done") as here:
             found = await here.audit.find_one({"_id": str(entry_id)})
         return None if found is None else AuditEntry.from_document(found)
 

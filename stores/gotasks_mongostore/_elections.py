@@ -2,7 +2,8 @@
 
 A primary that freezes, or whose line goes dead, breaks no connection: the driver waits for its
 answer until the operation's time is up, though another primary was elected long ago. Workers
-try again and should do so soon; callers of the library would get an error for what may succeed.
+try again and should do so soon; what may be done twice is sent once more. For all else callers
+would get an error for what may succeed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from pymongo.topology_description import TopologyDescription
 # So long the driver has to send the operation, once more, to the new primary.
 _GRACE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.25
+
+
+class PrimaryReplacedError(AutoReconnect):
+    """The operation was let go of; the old primary may have carried it out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +49,7 @@ class Elections:
         """Await an operation, unless its primary has been replaced and it goes on for a second.
 
         Raises:
-            AutoReconnect: it was ended; the old primary may have carried it out.
+            PrimaryReplacedError: it was ended.
         """
         awaited = _Awaited(CancelScope(), self._primary())
         with awaited.scope:
@@ -56,7 +61,7 @@ class Elections:
                 self._under_way.discard(awaited)
         if awaited.scope.cancelled_caught:
             msg = f"another primary was elected, and {awaited.primary} does not answer"
-            raise AutoReconnect(msg)
+            raise PrimaryReplacedError(msg)
 
     def _look_again(self) -> None:
         if self._next_look is None:

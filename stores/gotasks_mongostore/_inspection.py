@@ -47,7 +47,7 @@ class Inspection(Part):
 
     async def _inspector(self) -> Inspector:
         await self.reach()
-        return Inspector(self._operation, self.clock)
+        return Inspector(self._operations.bounded, self.clock)
 
     def _id_of(self, wanted: TaskFilter) -> TaskId | None:
         return None if wanted.id is None else self.parse_id(wanted.id)

@@ -90,6 +90,21 @@ class LowWater:
             elif len(there.coming) < _MOST_COMING:
                 heappush(there.coming, (due_at, place))
 
+    def note(self, document: TaskDocument) -> None:
+        """Learn of a task that may lie elsewhere than where claims look."""
+        match document:
+            case {
+                "queue": str(queue),
+                "lane": int(lane),
+                "priority": int(priority),
+                "due_at": datetime() as due_at,
+                "updated_at": datetime() as updated_at,
+            }:
+                # When the server has stamped it, the estimate of its time may lag behind.
+                self.wrote(queue, lane, priority, due_at, as_of=updated_at)
+            case _:
+                pass  # it is not due, or somebody has spoiled it by hand
+
     def _lane(self, queue: str, number: int) -> _Lane:
         return self._lanes.setdefault((queue, number), _Lane())
 

@@ -25,7 +25,7 @@ class Meters(Part):
         if report.is_empty:
             return
         await self.open()
-        with self._operation("write metrics") as here:
+        with self._operations.bounded("write metrics") as here:
             await _metrics.write(await _metrics.opened(here), report)
 
     async def metrics(
@@ -41,17 +41,17 @@ class Meters(Part):
         check_names(queue=queue, type=type)
         await self.reach()
         period = Period.before(self.clock.now(), since, until, hourly=hourly, daily=daily)
-        with self._operation("read metrics") as here:
+        with self._operations.bounded("read metrics") as here:
             return await _metrics.read(here.metrics, queue, type, period)
 
     async def nodes(self) -> Sequence[Node]:
         await self.reach()
-        with self._operation("list the managers") as here:
+        with self._operations.bounded("list the managers") as here:
             return await _metrics.nodes(here.metrics)
 
     async def versions(self, since: datetime) -> Sequence[FirstSight]:
         await self.reach()
-        with self._operation("list the versions of managers") as here:
+        with self._operations.bounded("list the versions of managers") as here:
             return await _metrics.versions(here.metrics, since)
 
     @contextmanager
@@ -65,5 +65,5 @@ class Meters(Part):
 
     async def leader(self, duty: str) -> Leadership | None:
         await self.reach()
-        with self._operation("ask who leads") as here:
+        with self._operations.bounded("ask who leads") as here:
             return await _metrics.leader(here.metrics, duty)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
-from gotasks_mongostore._driver import Collections
+from gotasks_mongostore._driver import Connection
+from gotasks_mongostore._low_water import LowWater
+from gotasks_mongostore._operations import Operations
 from gotasks_py.clock import Clock
-from gotasks_py.task import TaskId
 
 
 class Part:
     """A base of :class:`MongoStore`, which provides these."""
+
+    _connection: Connection
+    _operations: Operations
+    _low_water: LowWater
 
     @property
     def clock(self) -> Clock:
@@ -20,9 +23,4 @@ class Part:
         raise NotImplementedError
 
     async def reach(self) -> None:
-        raise NotImplementedError
-
-    def _operation(
-        self, action: str, *, task_id: TaskId | None = None
-    ) -> AbstractContextManager[Collections]:
         raise NotImplementedError

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
-    Generator,
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,22 +18,24 @@ from bson.errors import InvalidId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from gotasks_mongostore import _batches, _inserts, _registry, _renewal, _watch
 from gotasks_mongostore import _filters as filters
+from gotasks_mongostore import _inserts, _watch
 from gotasks_mongostore._audit import Audit
 from gotasks_mongostore._cancellation import cancelled_once
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._control import Control
 from gotasks_mongostore._diagnosis import Diagnosis
-from gotasks_mongostore._driver import Client, Collections, Connection
+from gotasks_mongostore._driver import Client, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
+from gotasks_mongostore._leases import Leases
 from gotasks_mongostore._low_water import LowWater, by_place
 from gotasks_mongostore._measuring import Survey
 from gotasks_mongostore._mending import Mending
 from gotasks_mongostore._meters import Meters
+from gotasks_mongostore._operations import Operations
 from gotasks_mongostore._render import render
 from gotasks_mongostore._server import check_server
 from gotasks_mongostore._transactions import check_session, transaction
@@ -53,29 +54,24 @@ from gotasks_py.errors import (
 )
 from gotasks_py.feed import Feed
 from gotasks_py.inspecting import Inspecting, Tagging
-from gotasks_py.lifecycle import Patch, reaped
+from gotasks_py.lifecycle import Patch
 from gotasks_py.metering import Metering
-from gotasks_py.patience import at_most
-from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import (
     ClaimRequest,
     Reachable,
-    Renewal,
-    Renewed,
-    Renewer,
     Session,
     Store,
     TaskDocument,
     Watching,
 )
 from gotasks_py.sweeping import Sweeping
-from gotasks_py.task import LeaseRef, Task, TaskId
+from gotasks_py.task import Task, TaskId
 
 _PROJECT_ID: Final = {"_id": 1}
 
 
 @cancelled_once
-class MongoStore(Control, Inspection, Mending, Meters, Audit):
+class MongoStore(Leases, Control, Inspection, Mending, Meters, Audit):
     """Keeps tasks in a MongoDB collection, one document each.
 
     ``client`` is a ``pymongo.AsyncMongoClient``, a Motor ``AsyncIOMotorClient`` (MongoDB
@@ -104,10 +100,10 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
         check_name("namespace", namespace)
         check_duration("operation_timeout", operation_timeout, minimum=timedelta(milliseconds=10))
         self._connection = Connection(client, database, namespace)
-        self._timeout_seconds = operation_timeout.total_seconds()
+        self._operations = Operations(self._connection, operation_timeout)
         self._server_clock = ServerClock()
         self._low_water = LowWater(self._server_clock.monotonic, self._server_clock.now)
-        self._claims = Claims(self._retried, self._server_clock.now, self._low_water)
+        self._claims = Claims(self._operations.retried, self._server_clock.now, self._low_water)
 
     @classmethod
     async def connect(
@@ -170,7 +166,7 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             return
         async with here.opening:
             if not here.is_open:
-                with self._operation("ensure the indexes"):
+                with self._operations.bounded("ensure the indexes"):
                     await ensure_indexes(here.database, here.tasks)
                     here.is_open = True
 
@@ -187,28 +183,14 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
 
     async def diagnose(self) -> Sequence[Finding]:
         await self._hello()  # which waits for a server no longer than the URI says
-        return await Diagnosis(self._operation).run()
+        return await Diagnosis(self._operations.bounded).run()
 
     async def measure(self) -> Measurements:
         await self.reach()
-        return await Survey(self._operation).run()
+        return await Survey(self._operations.bounded).run()
 
     async def aclose(self) -> None:
         await self._connection.aclose()
-
-    async def register_queue(self, policy: QueuePolicy) -> Mapping[str, object]:
-        with self._operation(f"register queue {policy.name!r}") as here:
-            return await _registry.register(here.queues, policy)
-
-    async def set_queue_policy(self, policy: QueuePolicy) -> None:
-        await self.open()
-        with self._operation(f"change the policy of queue {policy.name!r}") as here:
-            await _registry.replace(here.queues, policy)
-
-    async def queues(self) -> Mapping[str, Mapping[str, object]]:
-        await self.reach()
-        with self._operation("read the queues") as here:
-            return await _registry.recorded(here.queues)
 
     def watch(
         self, *, finished: bool, position: object = None
@@ -225,27 +207,37 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
         if not here.has_transactions:
             msg = "transactions need a replica set or a sharded cluster; this server is neither"
             raise ConfigurationError(msg)
-        async with transaction(here.database.client, self._timeout_seconds) as session:
+        async with transaction(here.database.client, self._operations.seconds) as session:
             yield session
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
-        with self._operation("insert the task", task_id=document["_id"]) as here:
-            check_session(session, here.database.client)
-            await _inserts.insert(here.tasks, document, session)
-        self._note(document)
+        task_id = document["_id"]
+        if session is None:
+            # Its id is known beforehand, so that the task is not stored twice.
+            await self._operations.repeatable(
+                "insert the task",
+                lambda here: _inserts.insert(here.tasks, document),
+                task_id=task_id,
+            )
+        else:
+            with self._operations.bounded("insert the task", task_id=task_id) as here:
+                check_session(session, here.database.client)
+                await _inserts.insert(here.tasks, document, session)
+        self._low_water.note(document)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         if not documents:  # which the driver refuses
             return {}
-        with self._operation("insert tasks") as here:
-            refused, unclear = await _inserts.insert_many(here.tasks, documents)
+        refused, unclear = await self._operations.repeatable(
+            "insert tasks", lambda here: _inserts.insert_many(here.tasks, documents)
+        )
         for document in by_place(documents):
-            self._note(document)
+            self._low_water.note(document)
         if unclear is None:
             return refused
         stored: frozenset[TaskId] = frozenset()
         # An operation of its own: the time of the other one may be used up.
-        with suppress(StoreError), self._operation("look for tasks") as here:
+        with suppress(StoreError), self._operations.bounded("look for tasks") as here:
             stored = await _inserts.stored_of(here.tasks, documents)
         return {**_inserts.missing(documents, stored, unclear), **refused}
 
@@ -267,51 +259,15 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
     ) -> datetime | None:
         return await self._claims.next_due(queue, types, lanes)
 
-    async def settle(self, ref: LeaseRef, patch: Patch, *, session: Session | None = None) -> bool:
-        with self._retried("write to a running task") as here:
-            result = await here.tasks.update_one(
-                filters.held_for(ref, patch), render(patch), hint="_id_", session=session
-            )
-            is_ours = bool(result.matched_count)
-            # Inside a transaction nothing is sent twice.
-            if not is_ours and session is None:
-                ours = filters.applied_before(ref, patch)
-                is_ours = bool(ours) and bool(
-                    await here.tasks.find_one(ours, _PROJECT_ID, hint="_id_")
-                )
-        if is_ours:
-            self._note_settled([ref], patch)
-        return is_ours
-
-    async def settle_many(
-        self, refs: Sequence[LeaseRef], patch: Patch, values: Sequence[object] = ()
-    ) -> frozenset[str]:
-        with self._retried("write to running tasks") as here:
-            refused = await _batches.settle(here.tasks, refs, patch, values)
-        self._note_settled(refs, patch)
-        return refused
-
-    async def is_held(self, ref: LeaseRef) -> bool:
-        with self._operation("look at a lease") as here:
-            held = filters.held(ref)
-            return await here.tasks.find_one(held, _PROJECT_ID, hint="_id_") is not None
-
-    async def renew(self, renewals: Sequence[Renewal]) -> Renewed:
-        with self._retried("renew leases") as here:
-            return await _renewal.renew(here.tasks, renewals)
-
-    def open_renewer(self, timeout: timedelta) -> Renewer | None:
-        opened = self._connection.blocking_tasks(timeout)
-        return None if opened is None else _renewal.BlockingRenewer(*opened, timeout)
-
     async def get(self, task_id: TaskId) -> Task | None:
-        with self._operation("read a task") as here:
-            found = await here.tasks.find_one({"_id": task_id})
+        found = await self._operations.repeatable(
+            "read a task", lambda here: here.tasks.find_one({"_id": task_id})
+        )
         return None if found is None else Task.from_document(found)
 
     async def transition(self, task_id: TaskId, patch: Patch) -> Task | None:
         try:
-            with self._operation("change a task") as here:
+            with self._operations.bounded("change a task") as here:
                 changed = await here.tasks.find_one_and_update(
                     filters.in_source_of(patch, task_id),
                     render(patch),
@@ -324,33 +280,13 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
             raise
         if changed is None:
             return None
-        self._note(changed)
+        self._low_water.note(changed)
         return Task.from_document(changed)
 
     async def delete(self, task_id: TaskId) -> bool:
-        with self._operation("delete a task") as here:
+        with self._operations.bounded("delete a task") as here:
             deleted = await here.tasks.delete_one({"_id": task_id})
         return bool(deleted.deleted_count)
-
-    async def reap(self, limit: int) -> Sequence[Task]:
-        with self._operation("look for lapsed leases") as here:
-            # There seldom is one, and a look is no write.
-            if await here.tasks.find_one(filters.lapsed(), _PROJECT_ID, hint="reap") is None:
-                return []
-        reaped_tasks: list[Task] = []
-        while len(reaped_tasks) < limit:
-            with self._operation("reap a task") as here:
-                taken = await here.tasks.find_one_and_update(
-                    filters.lapsed(),
-                    render(reaped()),
-                    sort=[("reap_at", 1)],
-                    hint="reap",
-                    return_document=ReturnDocument.AFTER,
-                )
-            if taken is None:
-                break
-            reaped_tasks.append(Task.from_document(taken))
-        return reaped_tasks
 
     async def dead_ids(self, *, queue: str | None, type: str | None) -> AsyncIterator[TaskId]:
         tasks = self._connection.collections().tasks
@@ -362,50 +298,20 @@ class MongoStore(Control, Inspection, Mending, Meters, Audit):
                 yield document["_id"]
 
     async def _hello(self) -> Mapping[str, object]:
-        with self._operation("reach the server") as here, pymongo.timeout(here.patience_seconds):
+        with (
+            self._operations.bounded("reach the server") as here,
+            pymongo.timeout(here.patience_seconds),
+        ):
             return await self._server_clock.refresh(lambda: here.database.command("hello"))
-
-    def _note_settled(self, refs: Sequence[LeaseRef], patch: Patch) -> None:
-        if patch.due_in is None:
-            return
-        due_at = self._server_clock.now() + patch.due_in
-        for queue, lane in {(ref.queue, ref.lane) for ref in refs}:
-            self._low_water.wrote(queue, lane, None, due_at)
 
     async def _raise_duplicate(self, task_id: TaskId) -> None:
         task = await self.get(task_id)
         if task is None or task.unique_key is None:
             return
         wanted = {"queue": task.queue, "lane": task.lane, "unique_key": task.unique_key}
-        with self._operation("look up the unique key") as here:
+        with self._operations.bounded("look up the unique key") as here:
             holder = await _inserts.holder_of(here.tasks, wanted)
         raise DuplicateTaskError(task.queue, task.unique_key, holder)
-
-    def _note(self, document: TaskDocument) -> None:
-        """Tell the low-water mark of a task that may lie elsewhere than where claims look."""
-        match document:
-            case {
-                "queue": str(queue),
-                "lane": int(lane),
-                "priority": int(priority),
-                "due_at": datetime() as due_at,
-                "updated_at": datetime() as updated_at,
-            }:
-                # When the server has stamped it, the estimate of its time may lag behind.
-                self._low_water.wrote(queue, lane, priority, due_at, as_of=updated_at)
-            case _:
-                pass  # it is not due, or somebody has spoiled it by hand
-
-    @contextmanager
-    def _operation(self, action: str, *, task_id: TaskId | None = None) -> Generator[Collections]:
-        with translated(action, task_id=task_id), pymongo.timeout(at_most(self._timeout_seconds)):
-            yield self._connection.collections()
-
-    @contextmanager
-    def _retried(self, action: str) -> Generator[Collections]:
-        """Bound an operation of workers, who try again: better early than when its time is up."""
-        with self._operation(action) as here, here.elections.followed():
-            yield here
 
 
 _: type[Store] = MongoStore

@@ -7,14 +7,13 @@ from datetime import timedelta
 import anyio
 import pytest
 from anyio import to_thread
-from pymongo.errors import AutoReconnect
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TopologyDescription
 
 from gotasks_mongostore import MongoStore, _elections
-from gotasks_mongostore._elections import Elections, primary_of
+from gotasks_mongostore._elections import Elections, PrimaryReplacedError, primary_of
 from gotasks_mongostore.local import LocalReplicaSet
-from gotasks_py import Manager, QueuePolicy
+from gotasks_py import Enqueue, Manager, QueuePolicy
 from gotasks_py.errors import StoreUnavailableError
 from tests.lab import a_claim
 
@@ -58,7 +57,10 @@ async def test_an_operation_is_let_go_of_when_another_primary_was_elected() -> N
             topology.primary = "b"
             await anyio.sleep_forever()
 
-    with anyio.fail_after(20), pytest.raises(AutoReconnect, match="elected, and a does not answer"):
+    with (
+        anyio.fail_after(20),
+        pytest.raises(PrimaryReplacedError, match="elected, and a does not answer"),
+    ):
         await wait()
 
 
@@ -107,23 +109,33 @@ async def test_nobody_waits_for_a_primary_that_froze() -> None:
             servers.uri, database="app", operation_timeout=timedelta(seconds=60)
         )
         manager = Manager(store, queues=[QueuePolicy("q")], lease=timedelta(minutes=2))
-        ran = anyio.Event()
+        ran: list[int] = []
+        all_ran = anyio.Event()
 
         @manager.handler("q", "t")
-        async def handle(_: int) -> None:
-            ran.set()
+        async def handle(number: int) -> None:
+            ran.append(number)
+            if len(ran) == 4:
+                all_ran.set()
+
+        async def enqueue_many() -> None:
+            await manager.enqueue_many([Enqueue("q", "t", number) for number in (2, 3, 4)])
 
         async with manager:
             victim = await to_thread.run_sync(servers.primary)
             await to_thread.run_sync(servers.pause, victim)
             try:
                 with anyio.fail_after(45):
-                    with pytest.raises(StoreUnavailableError, match="another primary was elected"):
-                        await store.claim(a_claim())
-                    await handle.enqueue(1)
-                    await ran.wait()
+                    async with anyio.create_task_group() as group:
+                        group.start_soon(handle.enqueue, 1)
+                        group.start_soon(enqueue_many)
+                        group.start_soon(store.queues)
+                        with pytest.raises(StoreUnavailableError, match="primary was elected"):
+                            await store.claim(a_claim())
+                    await all_ran.wait()
             finally:
                 await to_thread.run_sync(servers.resume, victim)
+        assert sorted(ran) == [1, 2, 3, 4]
         await store.aclose()
     finally:
         await to_thread.run_sync(servers.__exit__, None, None, None)
