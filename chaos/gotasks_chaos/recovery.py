@@ -10,9 +10,8 @@ from gotasks_chaos.finding import Finding
 
 RECOVERY_SECONDS: Final = 10.0
 """Until the first claim after an election: a starved machine is given more than the goal, 2 s."""
-_PROMPT: Final = frozenset({"primary killed", "primary stepped down"})
-"""What the driver hears of at once. A frozen server it waits for, and a set whose members were
-all killed has to find itself first."""
+_PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
+"""A set whose members were all killed has to find itself first."""
 FILES: Final = 100
 """How many files, connections among them, a worker may have open."""
 RECORDS: Final = 50

@@ -57,6 +57,8 @@ _ARGUMENTS = (
     "--setParameter=diagnosticDataCollectionEnabled=false",
     # Otherwise SIGTERM takes 15 s: the time a primary leaves its clients to move on.
     "--setParameter=shutdownTimeoutMillisForSignaledShutdown=100",
+    # Otherwise secondaries wait 9 s for a primary that froze, and no majority is to be had of them.
+    "--setParameter=oplogNetworkTimeoutBufferSeconds=1",
 )
 
 # mongod runs under a keeper of its own, which ends it when this process is gone. A plain
