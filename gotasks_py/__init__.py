@@ -38,7 +38,7 @@ from gotasks_py.errors import (
 from gotasks_py.explaining import Explanation, Reason
 from gotasks_py.handle import TaskHandle
 from gotasks_py.handlers import Handler, TaskType
-from gotasks_py.health import Health, LoopHealth
+from gotasks_py.health import Health, LoopHealth, PoolHealth
 from gotasks_py.hooks import Hook, Hooks, Middleware, TaskEvent, Tracing
 from gotasks_py.inspecting import (
     Count,
@@ -116,6 +116,7 @@ __all__ = [
     "PayloadError",
     "PayloadTooLargeError",
     "PipelineMode",
+    "PoolHealth",
     "QueueChanges",
     "QueueConflictError",
     "QueueOrder",

@@ -13,7 +13,7 @@ from gotasks_py._running import Running, RunningTasks
 from gotasks_py._supervisor import LoopState, Supervisor
 from gotasks_py._wakeup import Hub
 from gotasks_py.clock import Clock
-from gotasks_py.health import Health, LoopHealth
+from gotasks_py.health import Health, LoopHealth, PoolHealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,13 @@ class Checkup:
     running: RunningTasks
     heartbeat: Heartbeat
     supervisor: Supervisor
-    most_workers: Callable[[], int]
+    staff: Callable[[], Sequence[PoolHealth]]
     reporter: Reporter | None
 
     def health(self, *, hub: Hub | None, failure: BaseException | None, has_ended: bool) -> Health:
         """Tell how the run is doing."""
         loops = {**self.supervisor.loops, **({} if hub is None else hub.loops)}
+        staff = self.staff()
         reasons = [
             *_ending_complaints(failure, has_ended=has_ended),
             *self._claim_complaints(),
@@ -46,8 +47,9 @@ class Checkup:
             is_alive=failure is None and not has_ended and not self._lapsed(),
             is_running=not has_ended,
             running_tasks=len(self.running.by_token),
-            workers=sum(pool.size for pool in self.pools),
-            most_workers=self.most_workers(),
+            workers=sum(pool.workers for pool in staff),
+            most_workers=sum(pool.most_workers for pool in staff),
+            pools=staff,
             claimed_tasks=sum(pool.claimed_tasks for pool in self.pools),
             last_claim_at=max(pool.last_claim_at for pool in self.pools),
             last_beat_at=self.heartbeat.last_beat_at,

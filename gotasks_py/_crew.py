@@ -24,6 +24,7 @@ from gotasks_py._supervisor import Supervisor
 from gotasks_py._worker import Worker
 from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.handlers import Registry
+from gotasks_py.health import PoolHealth
 from gotasks_py.inspecting import Inspecting
 from gotasks_py.store import Store
 
@@ -85,12 +86,23 @@ class Crew:
         return {source.queue.name: source.queue.weight for source in sources}
 
     @property
-    def most_workers(self) -> int:
-        """How many tasks can run at once when all that may be scaled is at its bound."""
+    def staff(self) -> Sequence[PoolHealth]:
+        """How many workers the pools have and may have, and for which queues."""
+        return [self._staff(pool) for pool in self.pools]
+
+    def _staff(self, pool: Pool) -> PoolHealth:
         scaling = self.config.workers
-        if not isinstance(scaling, ScalingConfig):
-            return self.capacity
-        return sum(scaling.most if self._is_scaled(pool) else pool.size for pool in self.pools)
+        most = pool.size
+        if isinstance(scaling, ScalingConfig) and self._is_scaled(pool):
+            most = scaling.most
+        return PoolHealth(
+            workers=pool.size,
+            most_workers=most,
+            queues={
+                source.queue.name: min(most, source.queue.workers or most)
+                for source in pool.sources
+            },
+        )
 
     @property
     def pipelines(self) -> Sequence[Pipeline]:

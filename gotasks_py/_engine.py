@@ -113,7 +113,7 @@ class Engine:
             running=self._running,
             heartbeat=self._heartbeat,
             supervisor=self._supervisor,
-            most_workers=lambda: self._crew.most_workers,
+            staff=lambda: self._crew.staff,
             reporter=books.reporter,
         )
         self._orders = Orders(store, self.id, self._running, self.obey)

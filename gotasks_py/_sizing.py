@@ -74,7 +74,7 @@ class Sizer:
 
     def _follow(self, loads: Sequence[QueueLoad]) -> None:
         now, before = self.store.clock.monotonic(), self.pool.size
-        wanted = {load.queue: wanted_workers(load, self.config.target_wait) for load in loads}
+        wanted = self._wanted(loads)
         total = sum(wanted.values())
         since = timedelta(seconds=now - self._changed_at)
         size, reason = next_size(before, total, since_change=since, config=self.config)
@@ -90,6 +90,12 @@ class Sizer:
         )
         self.resize(self.pool, size)
         self._changed_at = now
+
+    def _wanted(self, loads: Sequence[QueueLoad]) -> Mapping[str, int]:
+        """Tell how many workers each queue wants, of those that it may have."""
+        limits = {source.queue.name: source.queue.workers for source in self.pool.sources}
+        wanted = {load.queue: wanted_workers(load, self.config.target_wait) for load in loads}
+        return {queue: min(number, limits[queue] or number) for queue, number in wanted.items()}
 
     def _share(self, loads: Sequence[QueueLoad], wanted: int, size: int) -> None:
         if not self.is_sharing:

@@ -16,6 +16,19 @@ class LoopHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolHealth:
+    """Workers that share queues.
+
+    ``workers`` is how many there are, ``most_workers`` how many where they may be scaled.
+    ``queues`` tells for each queue how many of its tasks those most may run at once.
+    """
+
+    workers: int
+    most_workers: int
+    queues: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """How a manager is doing.
 
@@ -26,7 +39,8 @@ class Health:
     renewal. Restart by that.
 
     ``workers`` is how many tasks it can run at once, ``most_workers`` how many where it may
-    scale them, ``claimed_tasks`` how many were claimed since the start. ``last_claim_at`` is
+    scale them, ``pools`` which queues they are for, ``claimed_tasks`` how many were claimed
+    since the start. ``last_claim_at`` is
     when the store last answered a claim (at first, when the manager started),
     ``last_beat_at`` when it last took a heartbeat, ``last_report_at`` when it last took
     metrics, and the word that this manager is there; all in store time.
@@ -41,6 +55,7 @@ class Health:
     running_tasks: int = 0
     workers: int = 0
     most_workers: int = 0
+    pools: Sequence[PoolHealth] = ()
     claimed_tasks: int = 0
     last_claim_at: datetime | None = None
     last_beat_at: datetime | None = None

@@ -6,10 +6,13 @@ business. What it has to know comes through a pipe, one line at a time.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -17,6 +20,7 @@ import anyio
 
 from gotasks_py import Manager, StoreError
 from gotasks_py.autoscaling import ScalingConfig, next_size, wanted_workers
+from gotasks_py.health import PoolHealth
 
 logger = logging.getLogger("gotasks_cli.scaling")
 
@@ -24,7 +28,10 @@ REPORTS: Final = "GOTASKS_REPORTS"
 """Set for worker processes that may be scaled: the file descriptor to report to."""
 
 _LOOK_SECONDS: Final = 1.0
-_LINE_BYTES: Final = 4096
+_READ_BYTES: Final = 4096
+_MOST_NAMED: Final = 3
+_LONGEST_REASON: Final = 300
+"""So that a line is written in one piece: pipes promise 4096 bytes."""
 
 
 class Sizeable(Protocol):
@@ -40,23 +47,71 @@ class Sizeable(Protocol):
         ...
 
 
-async def report(manager: Manager, queues: Collection[str] | None, target_wait: timedelta) -> None:
-    """Tell the supervisor, again and again, how many workers these queues want."""
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How many processes are wanted, and why: ``each`` has so many of the ``workers`` wanted."""
+
+    processes: int
+    workers: int
+    each: int
+    queues: Sequence[str]
+
+    @property
+    def reason(self) -> str:
+        """Say what decided, for the log."""
+        named = ", ".join(self.queues[:_MOST_NAMED])
+        more = len(self.queues) - _MOST_NAMED
+        others = f" and {more} more" if more > 0 else ""
+        of = "queue" if len(self.queues) == 1 else "queues"
+        return f"for {self.workers} workers of {self.each} in each, of {of} {named}{others}"
+
+
+def demand(pools: Sequence[PoolHealth], wanted: Mapping[str, int]) -> Demand:
+    """Tell how many processes it takes for each queue to have the workers that it wants.
+
+    Every process has the same pools, and workers of one do nothing for the queues of another:
+    the pool decides that is the shortest of workers, or the queue in it that may have few.
+    Where nothing waits, it is the pool that has the most workers.
+    """
+    demands = [
+        Demand(math.ceil(workers / each), workers, each, queues)
+        for pool in pools
+        for queues, each in _shares(pool, wanted)
+        for workers in [sum(wanted.get(queue, 0) for queue in queues)]
+    ]
+    return max(demands, key=lambda found: (found.processes, found.each, len(found.queues)))
+
+
+def _shares(pool: PoolHealth, wanted: Mapping[str, int]) -> Sequence[tuple[Sequence[str], int]]:
+    """Tell who has how many workers: each queue those it may have at most, all the pool's."""
+    hungry = [queue for queue in pool.queues if wanted.get(queue)]
+    limited = [([queue], most) for queue, most in pool.queues.items()]
+    return [*limited, (hungry or list(pool.queues), pool.most_workers)]
+
+
+async def report(manager: Manager, target_wait: timedelta) -> None:
+    """Tell the supervisor, again and again, how many processes the queues here want."""
     descriptor = int(os.environ[REPORTS])
+    os.set_blocking(descriptor, False)
     while True:
         await anyio.sleep(_LOOK_SECONDS)
         try:
-            wanted = sum(
-                wanted_workers(load, target_wait)
-                for load in await manager.loads()
-                if manager.types(load.queue) and (queues is None or load.queue in queues)
-            )
+            wanted = {
+                load.queue: wanted_workers(load, target_wait) for load in await manager.loads()
+            }
         except StoreError as error:
             logger.debug("cannot look at the queues: %s", error)
             continue
-        workers = manager.health().most_workers
-        if workers:
-            os.write(descriptor, f"{wanted} {workers}\n".encode("ascii"))
+        pools = manager.health().pools
+        if pools:
+            # A supervisor that does not read, or is gone, is none of this process's troubles.
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(descriptor, line_of(demand(pools, wanted)))
+
+
+def line_of(found: Demand) -> bytes:
+    """Make the line by which a process tells what is wanted."""
+    return json.dumps([found.processes, found.reason[:_LONGEST_REASON]]).encode() + b"\n"
 
 
 async def follow(descriptor: int, processes: Sizeable, config: ScalingConfig) -> None:
@@ -64,21 +119,11 @@ async def follow(descriptor: int, processes: Sizeable, config: ScalingConfig) ->
     changed_at = anyio.current_time()
     while True:
         await anyio.wait_readable(descriptor)
-        lines = os.read(descriptor, _LINE_BYTES).decode("ascii").splitlines()
-        wanted, workers = (int(number) for number in lines[-1].split())
+        wanted, because = json.loads(os.read(descriptor, _READ_BYTES).splitlines()[-1])
         before = processes.size
         since = timedelta(seconds=anyio.current_time() - changed_at)
-        size, reason = next_size(
-            before, math.ceil(wanted / workers), since_change=since, config=config
-        )
+        size, reason = next_size(before, wanted, since_change=since, config=config)
         if size != before:
-            logger.info(
-                "%d processes instead of %d: %s, for %d workers of %d in each",
-                size,
-                before,
-                reason,
-                wanted,
-                workers,
-            )
+            logger.info("%d processes instead of %d: %s, %s", size, before, reason, because)
             processes.scale(size)
             changed_at = anyio.current_time()

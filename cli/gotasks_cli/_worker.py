@@ -194,7 +194,7 @@ async def serve(work: Work, health: socket | None = None) -> ExitCode:
             running.append(manager)
             group.start_soon(_recycle, manager, work, reached)
             if REPORTS in os.environ:
-                group.start_soon(report, manager, work.queues, work.target_wait)
+                group.start_soon(report, manager, work.target_wait)
             if VITALS in os.environ:
                 group.start_soon(tell, manager)
             await manager.run(work.grace)
