@@ -26,7 +26,6 @@ from gotasks_py._engine import Engine
 from gotasks_py._janitor import JanitorConfig
 from gotasks_py._reporting import Books
 from gotasks_py._scheduling import QueueOrder
-from gotasks_py._signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.autoscaling import ScalingConfig
 from gotasks_py.backoff import Backoff, Exponential
 from gotasks_py.checks import check_name
@@ -37,6 +36,7 @@ from gotasks_py.hooks import HookCaller, Hooks, Middleware, Tracing
 from gotasks_py.metrics import MetricsConfig
 from gotasks_py.modes import PipelineMode
 from gotasks_py.policy import Defaults, QueuePolicy, TypePolicy
+from gotasks_py.signals import Received, signals_taken, stop_on_signals, unless_signalled
 from gotasks_py.store import Store
 from gotasks_py.task import TaskId
 
@@ -309,12 +309,13 @@ class Manager(Client):
                 logger.info("manager %s stopped", engine.id)
 
     async def run(self, timeout: timedelta | float = _GRACE) -> None:  # noqa: ASYNC109  - as for stop()
-        """Work until SIGINT or SIGTERM, then :meth:`stop`; a second signal stops at once.
+        """Work until SIGINT, SIGTERM or SIGHUP, then :meth:`stop`; a second one stops at once.
 
         ``timeout`` is the grace that handlers then have, in seconds or as a timedelta.
         Signals are taken in the main thread only, and user handlers are put back; one that
-        comes while the manager starts ends the start. Elsewhere it works until another
-        task calls :meth:`stop`.
+        comes while the manager starts ends the start. SIGHUP, of a terminal that is closed, is
+        left alone where it is ignored (``nohup``) or has a handler already. Elsewhere it works
+        until another task calls :meth:`stop`.
 
         Raises:
             Exception: the manager failed; so that the process exits with an error.

@@ -10,7 +10,7 @@ import typer
 
 from gotasks_cli._known import check_found, check_queue
 from gotasks_cli._options import AppOption, OutputOption, QueueOption, StoreOption, TypeOption
-from gotasks_cli._output import Format, Percentiles, Record, cell, note, print_records
+from gotasks_cli._output import Format, Names, Percentiles, Record, cell, note, print_records
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
 from gotasks_cli._times import duration
@@ -160,7 +160,10 @@ def _node_row(node: Node, order: NodeOrder | None) -> Record:
         "pid": node.pid,
         "version": node.version,
         "state": state_of(order),
-        "queues": list(node.queues),
+        "queues": Names(node.queues),
+        "types": Names(
+            f"{queue}/{type}" for queue, types in sorted(node.types.items()) for type in types
+        ),
         "running": node.running,
         "capacity": node.capacity,
         "loop_lag": node.loop_lag,

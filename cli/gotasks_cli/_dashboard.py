@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from gotasks_cli._output import note
 from gotasks_cli._problems import ExitCode, Problem
 from gotasks_cli._session import Target, with_manager
 from gotasks_py import Manager
+from gotasks_py.signals import stop_signals
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -100,6 +100,6 @@ async def _serve(manager: Manager, listener: socket.socket, *, actions: bool) ->
 
 
 async def _stop_on_signals(server: Server) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+    with anyio.open_signal_receiver(*stop_signals()) as received:
         async for _ in received:
             server.should_exit = True

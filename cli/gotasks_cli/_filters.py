@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
+from gotasks_cli._json import parsed
 from gotasks_cli._problems import Problem, usage_checked
 from gotasks_cli._times import moment
 from gotasks_py import Status, TaskFilter
@@ -77,7 +78,12 @@ def _payload_value(given: str) -> tuple[str, Literals]:
     if not separator or not path:
         raise Problem(f"--payload must be PATH=VALUE, such as user.id=7, not {given!r}")
     try:
-        value = json.loads(text)
+        json.loads(text, parse_constant=_is_text)
     except ValueError:
-        value = text
+        return path, text
+    value: Any = parsed(f"--payload {given!r}", text)
     return path, value
+
+
+def _is_text(constant: str) -> NoReturn:
+    raise ValueError(constant)

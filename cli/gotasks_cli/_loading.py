@@ -18,9 +18,11 @@ GROUP: Final = "gotasks.stores"
 
 _APP: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(:[^\W\d]\w*(\.[^\W\d]\w*)*)?")
 
+_LONGEST_SHOWN: Final = 80
+
 
 async def load_manager(app: str) -> Manager:
-    """Import APP: ``module:name`` of a manager, or of a function that makes one.
+    """Import APP: ``module:name`` of a manager, or of a function, async or not, that makes one.
 
     Raises:
         Problem: it does not import, or is neither.
@@ -29,7 +31,7 @@ async def load_manager(app: str) -> Manager:
         msg = f"APP must be module:manager, such as shop.tasks:manager, not {app!r}"
         raise Problem(msg)
     module, _, name = app.partition(":")
-    found = _attribute(_imported(module), app, name or "manager")
+    named = found = _attribute(_imported(module), app, name or "manager")
     try:
         if not isinstance(found, Manager) and callable(found):
             found = found()
@@ -41,7 +43,11 @@ async def load_manager(app: str) -> Manager:
         msg = f"{app} cannot be loaded: {type(error).__name__}: {error}{_place(error)}"
         raise Problem(msg, ExitCode.UNUSABLE) from error
     if not isinstance(found, Manager):
-        msg = f"{app} is a {type(found).__name__}, not a Manager or a function that makes one"
+        what = f"of type {type(found).__name__}, not a Manager"
+        if found is named:
+            msg = f"{app} is {what} or a function that makes one"
+        else:
+            msg = f"{app}() returned {_brief(found)}, {what}"
         raise Problem(msg, ExitCode.UNUSABLE)
     return found
 
@@ -66,6 +72,11 @@ def store_for(url: str) -> Store:
         raise Problem(msg, ExitCode.UNUSABLE) from error
     store: Store = make(url)
     return store
+
+
+def _brief(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
 
 
 def _imported(module: str) -> object:

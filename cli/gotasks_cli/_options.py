@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, TypeAlias
 
 import typer
 
 from gotasks_cli._output import Format
+from gotasks_cli._problems import Problem
 from gotasks_cli._session import APP_VARIABLE, STORE_VARIABLE
 
 AppOption: TypeAlias = Annotated[
@@ -15,7 +17,8 @@ AppOption: TypeAlias = Annotated[
         "--app",
         "-a",
         metavar="APP",
-        help=f"The manager to work with, as module:manager; else {APP_VARIABLE}.",
+        help="The manager to work with, as module:name, or module if its name is manager; "
+        f"else {APP_VARIABLE}.",
     ),
 ]
 StoreOption: TypeAlias = Annotated[
@@ -32,7 +35,22 @@ OutputOption: TypeAlias = Annotated[
     Format, typer.Option("--output", "-o", help="How to print what was found.")
 ]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-QueueArgument: TypeAlias = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+
+
+def a_name(what: str) -> Callable[[str | None], str | None]:
+    """Make the check of an argument that nothing can be called that is empty or blank."""
+
+    def checked(given: str | None) -> str | None:
+        if given is not None and not given.strip():
+            raise Problem(f"{what} is empty")
+        return given
+
+    return checked
+
+
+QueueArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue's name.", callback=a_name("QUEUE"))
+]
 QueueOption: TypeAlias = Annotated[str | None, typer.Option("--queue", "-q", help="Of this queue.")]
 TypeOption: TypeAlias = Annotated[str | None, typer.Option("--type", "-t", help="Of this type.")]
 LimitOption: TypeAlias = Annotated[
@@ -44,4 +62,6 @@ CursorOption: TypeAlias = Annotated[
 PaceOption: TypeAlias = Annotated[
     int, typer.Option(min=1, help="How many tasks a second, to leave the store time for others.")
 ]
-TaskArgument: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The task's id.")]
+TaskArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="ID", help="The task's id.", callback=a_name("ID"))
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gotasks_cli._json import dumped
 from gotasks_cli._problems import Problem
 from gotasks_py import Count, Task
 from gotasks_py.wording import span
@@ -38,6 +38,12 @@ class Percentiles(NamedTuple):
     p50: timedelta | None
     p95: timedelta | None
     p99: timedelta | None
+
+
+class Names(tuple[str, ...]):
+    """Names that a table shows side by side, and JSON as an array."""
+
+    __slots__ = ()
 
 
 def print_records(records: Sequence[Record], output: Format) -> None:
@@ -72,7 +78,7 @@ def print_record(record: Record, output: Format) -> None:
 
 def print_json(value: object) -> None:
     """Print a value as JSON, in lines of its own."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=_plain) + "\n")
+    sys.stdout.write(dumped(value, _plain, indent=2) + "\n")
 
 
 def note(message: str) -> None:
@@ -145,7 +151,7 @@ def task_record(task: Task) -> Record:
 def cell(value: object) -> Text:
     """Show a value in a table; nothing in it is taken for markup or control."""
     match value:
-        case None:
+        case None | []:
             shown = ""
         case str():
             shown = value
@@ -155,10 +161,10 @@ def cell(value: object) -> Text:
             shown = span(value)
         case Percentiles():
             shown = " / ".join(span(each) for each in value if each is not None)
-        case []:
-            shown = ""
+        case Names():
+            shown = ", ".join(value)
         case Mapping() | list() | tuple():
-            shown = json.dumps(value, ensure_ascii=False, default=_plain)
+            shown = dumped(value, _plain)
         case _:
             shown = str(value)
     return Text("".join(each if each.isprintable() else _escaped(each) for each in shown))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
+from gotasks_cli._streams import UnwritableError, maybe_unread
 from gotasks_py import (
     ConfigurationError,
     DuplicateTaskError,
@@ -103,15 +104,18 @@ class OneLineGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  - the signature is typer's
         """Run, then exit."""
         kwargs["standalone_mode"] = False
-        code = ExitCode.OK
-        try:
-            result = super().main(*args, **kwargs)
-            code = ExitCode(result) if isinstance(result, int) else ExitCode.OK
-        except Exception as error:
-            if os.environ.get(TRACEBACK):
-                raise
-            code, message = _described(error)
-            sys.stderr.write(f"gotasks: {' '.join(message.split())}\n")
+        with maybe_unread():
+            code = ExitCode.OK
+            try:
+                result = super().main(*args, **kwargs)
+                code = ExitCode(result) if isinstance(result, int) else ExitCode.OK
+                sys.stdout.flush()
+            except Exception as error:
+                if os.environ.get(TRACEBACK):
+                    raise
+                code, message = _described(error)
+                sys.stdout.flush()  # what was found so far stands before what was wrong then
+                sys.stderr.write(f"gotasks: {' '.join(message.split())}\n")
         sys.exit(int(code))
 
 
@@ -123,6 +127,8 @@ def _described(error: Exception) -> tuple[ExitCode, str]:
             return ExitCode(error.exit_code), error.format_message()
         case typer.Abort():
             return ExitCode.INTERRUPTED, "stopped, nothing was done"
+        case UnwritableError():
+            return ExitCode.FAILED, str(error)
         case GotasksError():
             return code_for(error), str(error)
         case _:

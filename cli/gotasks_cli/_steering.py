@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import socket
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -12,7 +11,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from gotasks_cli._cluster import metering, nodes
-from gotasks_cli._options import AppOption, QueueArgument, StoreOption, YesOption
+from gotasks_cli._json import parsed
+from gotasks_cli._options import AppOption, QueueArgument, StoreOption, YesOption, a_name
 from gotasks_cli._output import confirm, note
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._queues import queues
@@ -25,7 +25,12 @@ from gotasks_py.backoff import Backoff
 __all__ = ["nodes", "queues"]
 
 NodeArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NODE", help="The manager's id, as gotasks node list tells it.")
+    str,
+    typer.Argument(
+        metavar="NODE",
+        help="The manager's id, as gotasks node list tells it.",
+        callback=a_name("NODE"),
+    ),
 ]
 
 
@@ -186,10 +191,7 @@ def _span(option: str, seconds: float | None) -> timedelta | None:
 
 
 def _backoff(text: str) -> Backoff:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise Problem(f"--backoff is not JSON: {error}") from error
+    document = parsed("--backoff", text)
     found = backoffs.from_document(document) if isinstance(document, dict) else None
     if found is None:
         msg = (

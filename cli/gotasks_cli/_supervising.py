@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from watchfiles import PythonFilter, awatch
@@ -22,10 +22,9 @@ from gotasks_cli._scaling import follow
 from gotasks_cli._supervisor import Child, Supervisor
 from gotasks_cli._vitals import Board
 from gotasks_py.autoscaling import ScalingConfig
+from gotasks_py.signals import stop_signals
 
 logger = logging.getLogger("gotasks_cli.supervisor")
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Spawn(Protocol):
@@ -52,7 +51,7 @@ async def supervise(
     with (
         _pipe() as (reports_in, reports_out),
         _pipe() as (vitals_in, vitals_out),
-        anyio.open_signal_receiver(*_SIGNALS) as signals,
+        anyio.open_signal_receiver(*stop_signals()) as signals,
     ):
         reports = reports_out if scaling.least < scaling.most else None
         vitals = None if health is None else vitals_out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -19,6 +18,7 @@ from gotasks_cli._filters import (
     WorkerOption,
     a_filter,
 )
+from gotasks_cli._json import parsed
 from gotasks_cli._known import check_found, check_queue, listed, no_queue
 from gotasks_cli._options import (
     AppOption,
@@ -30,6 +30,7 @@ from gotasks_cli._options import (
     TaskArgument,
     TypeOption,
     YesOption,
+    a_name,
 )
 from gotasks_cli._output import (
     Format,
@@ -43,14 +44,19 @@ from gotasks_cli._output import (
 from gotasks_cli._problems import ExitCode, Problem, usage_checked
 from gotasks_cli._session import Target, with_manager
 from gotasks_cli._times import duration, moment
-from gotasks_py import Manager, Task, TaskPage, TaskPolicy
+from gotasks_py import GotasksError, Manager, Task, TaskHandle, TaskPage, TaskPolicy
 
 tasks = typer.Typer(help="Look at single tasks, and act on them.")
 
 
 def enqueue(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The task's queue.")],
-    type: Annotated[str, typer.Argument(metavar="TYPE", help="The task's type.")],
+    queue: Annotated[
+        str,
+        typer.Argument(metavar="QUEUE", help="The task's queue.", callback=a_name("QUEUE")),
+    ],
+    type: Annotated[
+        str, typer.Argument(metavar="TYPE", help="The task's type.", callback=a_name("TYPE"))
+    ],
     payload: Annotated[
         str,
         typer.Argument(
@@ -93,14 +99,14 @@ def enqueue(
     task show has {"value": 1}, the handler takes a single value, and is given 1 here.
 
     With --wait the exit code is 0 when it succeeded, 1 when it did not, and 124 when it had
-    not ended within --timeout; it then goes on.
+    not ended within --timeout; it then goes on. In each case the task is printed as it is then.
     """
     if timeout is not None and not wait:
         msg = "--timeout is how long to --wait: give both"
         raise Problem(msg)
     patience = None if timeout is None else duration("--timeout", timeout)
     target = Target(app, store).resolved()
-    value = _json(payload)
+    value = parsed("the payload", sys.stdin.read() if payload == "-" else payload)
     with usage_checked():
         policy = TaskPolicy(
             delay=None if delay is None else duration("--delay", delay),
@@ -111,14 +117,21 @@ def enqueue(
             tags=tag or (),
         )
 
-    async def work(manager: Manager) -> Task:
+    ended: list[GotasksError] = []
+
+    async def work(manager: Manager) -> Record:
         await _check_address(manager, queue, type, target)
         handle = await manager.enqueue(queue, type, value, policy)
-        if wait:
-            await handle.result(patience)
-        return await handle.task()
+        try:
+            if wait:
+                await handle.result(patience)
+        except GotasksError as error:
+            ended.append(error)
+        return await _as_it_is(handle, ended)
 
-    print_record(task_record(with_manager(target, work)), output)
+    print_record(with_manager(target, work), output)
+    if ended:
+        raise ended[0]
 
 
 @tasks.command("list")
@@ -278,6 +291,15 @@ def _row(task: Task) -> Record:
     }
 
 
+async def _as_it_is(handle: TaskHandle[object], ended: list[GotasksError]) -> Record:
+    """Tell all of a task that was stored, or what is known of it if it cannot be read."""
+    try:
+        return task_record(await handle.task())
+    except GotasksError as error:
+        ended.append(error)
+        return {"id": handle.id, "queue": handle.queue, "type": handle.type, "status": None}
+
+
 async def _check_address(manager: Manager, queue: str, type: str, target: Target) -> None:
     """Refuse what nobody knows: such a task would wait for ever."""
     if target.store is not None:
@@ -288,10 +310,3 @@ async def _check_address(manager: Manager, queue: str, type: str, target: Target
     if known and type not in known:
         msg = f"{target.app} has no handler for {type!r} in queue {queue!r}; it has {listed(known)}"
         raise Problem(msg, ExitCode.NOT_FOUND)
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(sys.stdin.read() if text == "-" else text)
-    except ValueError as error:
-        raise Problem(f"the payload is not JSON: {error}") from error

@@ -83,7 +83,9 @@ def worker(
     app: Annotated[
         str,
         typer.Argument(
-            metavar="APP", help="The manager, or a function that makes it, as module:name."
+            metavar="APP",
+            help="The manager, or a function (async or not) that makes it, as module:name, or "
+            "module if its name is manager.",
         ),
     ],
     *,
@@ -145,7 +147,9 @@ def worker(
         LogLevel.INFO
     ),
 ) -> ExitCode:
-    """Run tasks until SIGINT or SIGTERM; a second signal hands unfinished ones back at once.
+    """Run tasks until SIGINT, SIGTERM or SIGHUP; a second one hands unfinished ones back at once.
+
+    SIGHUP, of a terminal that is closed, is left alone where it is ignored, as under nohup.
 
     With several processes, --max-tasks, --max-memory or --reload, a supervisor starts
     processes that end by themselves again, passes signals on, and ends them by force at the

@@ -39,6 +39,14 @@ manager = make()
 not_a_manager = 42
 
 
+def three() -> int:
+    return 3
+
+
+async def three_later() -> int:
+    return 3
+
+
 def broken() -> Manager:
     return Manager(MemStore(), workers=0)
 

@@ -233,7 +233,8 @@ def test_nodes_are_listed_while_they_are_heard_of(gotasks: Terminal) -> None:
         host="h",
         pid=7,
         version="1",
-        queues=("q",),
+        queues=("q", "r"),
+        types={"r": ("b",), "q": ("a", "b")},
         capacity=8,
         running=3,
         rss_bytes=50 * 1024 * 1024,
@@ -242,7 +243,11 @@ def test_nodes_are_listed_while_they_are_heard_of(gotasks: Terminal) -> None:
     anyio.run(store().report, Report(beat=Beat(node=node, good_for=HOUR)))
     (listed,) = gotasks("node", "list", "-o", "json").json
     assert (listed["node"], listed["state"], listed["memory_mib"]) == ("m.1", "working", 50)
-    assert (listed["running"], listed["capacity"], listed["queues"]) == (3, 8, ["q"])
+    assert (listed["running"], listed["capacity"], listed["queues"]) == (3, 8, ["q", "r"])
+    assert listed["types"] == ["q/a", "q/b", "r/b"]
+    shown = gotasks("node", "list").out
+    assert "q, r " in shown
+    assert "q/a, q/b, r/b " in shown
     assert listed["up"] >= 3600
     assert "1.0 h" in gotasks("node", "list").out or "60" in gotasks("node", "list").out
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import Status, TaskFailedError
+from gotasks_py import Status, StoreUnavailableError, TaskFailedError
 from tests.cli import shop
 from tests.cli.conftest import Terminal
 from tests.lab import ManualClock, MemHand
@@ -77,6 +77,16 @@ def test_a_payload_comes_from_standard_input(gotasks: Terminal) -> None:
         (("emails", "send", '{"to": "a"}', "--max-attempts", "0"), 2, "--max-attempts"),
         (("emails", "send", '{"to": "a"}', "--unique-key", "$k"), 2, "must not start with '$'"),
         (("emails",), 2, "Missing argument 'TYPE'"),
+        (("", "send", "{}"), 2, "QUEUE is empty"),
+        (("emails", " ", "{}"), 2, "TYPE is empty"),
+        (("emails", "send", '{"to": NaN}'), 2, "the payload is not JSON: NaN is no number"),
+        (
+            ("emails", "send", '{"to": -Infinity}'),
+            2,
+            "the payload is not JSON: -Infinity is no number",
+        ),
+        (("emails", "send", '{"to": 1e999}'), 2, "the payload is not JSON: 1e999 is too large"),
+        (("emails", "send", "[" * 100_000), 2, "it nests too deeply"),
     ],
 )
 def test_what_cannot_be_enqueued_is_refused_in_one_line(
@@ -98,6 +108,8 @@ def test_a_task_is_waited_for_and_how_it_ended_is_the_exit_code(
     ended = gotasks(*words, "--timeout", "0")
     assert ended.code == 124
     assert "pending" in ended.err
+    late = gotasks(*words, "--timeout", "0", "-o", "json")
+    assert (late.code, late.json["status"]) == (124, "pending")
     ends: dict[str, object] = {"status": "done", "result": {"value": "sent"}}
 
     async def inserted(insert: Any, document: Any, **settings: Any) -> None:
@@ -107,10 +119,38 @@ def test_a_task_is_waited_for_and_how_it_ended_is_the_exit_code(
     monkeypatch.setattr(shop.manager.store, "insert", partial(inserted, insert))
     done = gotasks(*words, "-o", "json")
     assert (done.code, done.json["result"]) == (0, {"value": "sent"})
-    ends["status"] = "dead"
-    assert gotasks(*words).code == 1
-    ends["status"] = "cancelled"
-    assert gotasks(*words).code == 1
+    for status in ("dead", "cancelled"):
+        ends["status"] = status
+        ended = gotasks(*words, "-o", "json")
+        assert ended.code == 1
+        assert (ended.json["status"], len(ended.json["id"])) == (status, 24)
+        assert f"is {status}" in ended.err
+
+
+def test_a_task_that_cannot_be_read_again_is_told_by_its_id(
+    gotasks: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(task_id: object) -> None:
+        raise StoreUnavailableError("the store has gone")
+
+    monkeypatch.setattr(shop.manager.store, "get", get)
+    ended = gotasks("enqueue", "emails", "send", json.dumps(EMAIL), "--wait", "-o", "json")
+    assert ended.code == 6
+    assert ended.err == "gotasks: the store has gone\n"
+    (stored,) = anyio.run(shop.manager.find_tasks).tasks
+    told = {"id": str(stored.id), "queue": "emails", "type": "send", "status": None}
+    assert ended.json == told
+
+
+def test_numbers_that_json_has_no_words_for_are_told_as_texts(gotasks: Terminal) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    odd = [float("nan"), {"x": float("inf")}, -float("inf"), 1.5]
+    spoil(task_id, payload={"value": odd}, progress=float("nan"))
+    ended = gotasks("task", "show", task_id, "-o", "json")
+    told = json.loads(ended.out, parse_constant=pytest.fail)
+    assert told["payload"] == {"value": ["NaN", {"x": "Infinity"}, "-Infinity", 1.5]}
+    assert told["progress"] == "NaN"
+    assert '["NaN", {"x": "Infinity"}, "-Infinity", 1.5]' in gotasks("task", "show", task_id).out
 
 
 def test_a_second_task_of_a_key_is_refused(gotasks: Terminal) -> None:
@@ -175,6 +215,12 @@ def test_explain_says_why_a_task_is_not_running(gotasks: Terminal) -> None:
         {"id": task_id, "status": "pending", "reason": "queue_paused", "by": "ann", "until": None},
     )
     assert ended.json["because"].startswith("queue 'emails' was paused by ann at ")
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "retry", "cancel", "delete"])
+def test_an_empty_id_is_none(gotasks: Terminal, command: str) -> None:
+    ended = gotasks("task", command, "")
+    assert (ended.code, ended.err) == (2, "gotasks: ID is empty\n")
 
 
 @pytest.mark.parametrize("command", ["show", "explain", "retry", "cancel"])

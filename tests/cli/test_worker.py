@@ -66,7 +66,8 @@ def test_a_worker_runs_tasks_and_finishes_what_it_began(shop: Shop) -> None:
         assert shop.become(done, "done")["result"] == {"value": worker.pid}
         (slow,) = shop.enqueue(Enqueue("q", "sleep", 0.3))
         worker.hear("sleeps")
-        worker.send(signal.SIGTERM)
+        worker.send(signal.SIGHUP)
+        worker.hear("got SIGHUP, stopping\n")
         assert worker.wait() == 0
     assert shop.become(slow, "done")["result"] == {"value": "slept"}
 
@@ -136,7 +137,8 @@ def test_a_second_signal_to_a_supervisor_reaches_the_handlers(shop: Shop) -> Non
     with started("worker", APP, "--processes", "2", env=shop.env) as supervisor:
         supervisor.hear(STARTED, 2)
         supervisor.hear("sleeps")
-        supervisor.send(signal.SIGINT)
+        supervisor.send(signal.SIGHUP)
+        supervisor.hear("got SIGHUP\n")
         supervisor.hear("got SIGTERM, stopping\n", 2)
         supervisor.send(signal.SIGINT)
         assert supervisor.wait() == 0

@@ -32,8 +32,9 @@ gotasks dead list                                   # what died, and of what
 gotasks doctor                                      # what is wrong, and the remedy
 ```
 
-Commands that work on tasks are told where these are in one of two ways. `--app module:manager`, or
-`GOTASKS_APP`, imports your manager, and checks payloads against its types. `--store URL`, or
+Commands that work on tasks are told where these are in one of two ways. `--app module:name`, or
+`GOTASKS_APP`, imports your manager, or calls a function, async or not, that makes it, and checks
+payloads against its types; `module` alone is `module:manager`. `--store URL`, or
 `GOTASKS_STORE`, needs none of your code: `mongodb://host/DATABASE?replicaSet=rs0&namespace=tasks`,
 with whatever else MongoDB's own URIs take. Other packages can offer stores by entry points in the
 group `gotasks.stores`: the scheme, and a function that makes a store of a URL. An option counts
@@ -45,8 +46,12 @@ Commands that look write nothing: neither a collection nor an index is made, so 
 name of a database leaves no trace there, and a user with the role `read` may look.
 
 Results go to standard output, as a table or, with `-o json`, for programs; everything else goes to
-standard error. What cannot be undone is asked for first, unless `--yes` says so; without a
-terminal to ask on it is refused. `gotasks --install-completion` teaches your shell the commands.
+standard error. Times are then texts in UTC, spans are seconds, bytes are base64, and numbers that
+JSON has no words for are the texts `"NaN"`, `"Infinity"` and `"-Infinity"`. JSON in arguments is
+strict: it has no such numbers, nor any that is too large to keep, as `1e999`.
+
+What cannot be undone is asked for first, unless `--yes` says so; without a terminal to ask on it is
+refused. `gotasks --install-completion` teaches your shell the commands.
 
 ## Exit codes
 
@@ -55,6 +60,11 @@ When something is wrong, standard error has one line that says what, and the exi
 | code | meaning |
 |---|---|
 """
+_READERS: Final = """
+The code is that of the work, whether its output is read to the end or not: where a reader has gone
+(`gotasks task list | head -1`), the rest is dropped, and a command that did its work ends with 0.
+Output that cannot be written, as on a full disk, is code 1.
+"""
 
 
 def page() -> str:
@@ -62,7 +72,7 @@ def page() -> str:
     codes = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
     command: Any = get_command(app)
     context = command.make_context("gotasks", [], resilient_parsing=True)
-    return _HEAD + codes + "".join(_sections(command, context, "gotasks"))
+    return _HEAD + codes + _READERS + "".join(_sections(command, context, "gotasks"))
 
 
 def _sections(command: Any, context: Any, name: str) -> Iterator[str]:

@@ -191,6 +191,9 @@ async def test_an_operators_limit_holds_however_many_workers_there_are(store: Fa
         await manager.enqueue("q", "t")
         await manager.set_queue_policy("q", workers=5)
         await many(manager, 60)
+        await until(lambda: crowd.ended >= 31)
+        # More workers than that would do nothing.
+        assert manager.health().workers == 5
         await until(lambda: crowd.ended == 61)
     assert crowd.most["q"] == 5
 

@@ -406,7 +406,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_lets_the_running_task_finish(backend: str, number: signal.Signals) -> None:
     """B14: exit code 0, and nothing is lost."""
     with child(10, 0.5, backend) as process:
@@ -473,9 +473,31 @@ async def test_run_restores_the_users_signal_handlers(store: FaultyStore) -> Non
 
 
 @real_time
+@pytest.mark.parametrize("kept", [signal.SIG_IGN, lambda *_: None], ids=["ignored", "handled"])
+async def test_run_leaves_a_hangup_alone_that_is_not_the_end(
+    store: FaultyStore, kept: signal.Handlers
+) -> None:
+    """Under nohup it is ignored; others read their settings again."""
+    slow = Slow(store)
+    before = signal.signal(signal.SIGHUP, kept)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow.manager.run)
+            await slow.running(0.1)
+            assert signal.getsignal(signal.SIGHUP) is kept
+            os.kill(os.getpid(), signal.SIGHUP)
+            await anyio.sleep(0.01)
+            assert slow.manager.health().is_running
+            await slow.manager.stop()
+        assert signal.getsignal(signal.SIGHUP) is kept
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@real_time
 async def test_start_installs_no_signal_handlers(store: FaultyStore) -> None:
     """B24."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     async with Slow(store).manager:
         assert [signal.getsignal(number) for number in numbers] == before

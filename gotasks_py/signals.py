@@ -1,11 +1,11 @@
-"""Stopping a program on SIGINT and SIGTERM, and leaving its signal handlers as they were."""
+"""Stopping a program on signals, and leaving its signal handlers as they were."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -13,9 +13,21 @@ import anyio
 
 logger = logging.getLogger("gotasks_py.manager")
 
-_NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
+_ALWAYS: Final = (signal.SIGINT, signal.SIGTERM)
 
 Received: TypeAlias = AsyncIterator[signal.Signals]
+
+
+def stop_signals() -> Sequence[signal.Signals]:
+    """Tell which signals stop a program: SIGINT, SIGTERM, and SIGHUP where that would end it.
+
+    A terminal that is closed sends SIGHUP. Who ignores it, as under ``nohup``, or has a
+    handler of its own for it, keeps that. Some platforms have none.
+    """
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is None or signal.getsignal(hangup) is not signal.SIG_DFL:
+        return _ALWAYS
+    return (*_ALWAYS, hangup)
 
 
 @contextmanager
@@ -24,7 +36,8 @@ def signals_taken() -> Generator[Received | None]:
     if threading.current_thread() is not threading.main_thread():
         yield None
         return
-    with _handlers_restored(), anyio.open_signal_receiver(*_NUMBERS) as signals:
+    numbers = stop_signals()
+    with _handlers_restored(numbers), anyio.open_signal_receiver(*numbers) as signals:
         yield signals
 
 
@@ -77,9 +90,9 @@ async def stop_on_signals(
 
 
 @contextmanager
-def _handlers_restored() -> Generator[None]:
+def _handlers_restored(numbers: Sequence[signal.Signals]) -> Generator[None]:
     """Put the program's handlers back: the event loop forgets them when it lets go."""
-    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
     finally:
