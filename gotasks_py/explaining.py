@@ -6,7 +6,7 @@ Rules of this file: it reads no clock and asks no store; all that it judges by i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -106,14 +106,30 @@ def _running(task: Task, around: Surroundings) -> Explanation | None:
         return _told(task, Reason.LEASE_ENDED, "it is running, but nobody holds a lease of it")
     owner, until = task.lease.owner, task.lease.until
     if until <= around.now:
-        next_step = "the janitor ends it" if task.due_at is None else "another takes it over"
-        sentence = f"the lease of {owner} ended at {_shown(until)}; {next_step}"
+        step = _next_step(task, owner, until, around)
+        sentence = f"the lease of {owner} ended at {_shown(until)}; {step}"
         return _told(task, Reason.LEASE_ENDED, sentence, by=owner)
     if task.cancel_requested_at is not None:
         sentence = f"{owner} was asked to stop it at {_shown(task.cancel_requested_at)}"
         return _told(task, Reason.CANCELLING, sentence, until=until, by=owner)
     sentence = f"it is running: {owner} holds its lease until {_shown(until)}"
     return _told(task, Reason.RUNNING, sentence, until=until, by=owner)
+
+
+def _next_step(task: Task, owner: str, ended_at: datetime, around: Surroundings) -> str:
+    """Tell what becomes of a task whose lease has ended, and whether anybody is there for it."""
+    gone = [
+        node
+        for node in around.nodes
+        if owner.startswith(f"{node.id}.") and node.beat_at <= ended_at
+    ]
+    there = replace(around, nodes=[node for node in around.nodes if node not in gone])
+    silent = "".join(f"; {node.id} was last heard of at {_shown(node.beat_at)}" for node in gone)
+    if task.due_at is None:
+        step = "a manager's janitor ends it"
+        return step if there.nodes else f"{step}, but none says that it is there{silent}"
+    obstacle = _paused(task, there) or _unhandled(task, there)
+    return "another takes it over" if obstacle is None else f"but {obstacle.sentence}{silent}"
 
 
 def _expired(task: Task, around: Surroundings) -> Explanation | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 import anyio
 import typer
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from gotasks_cli._cluster import orders_of, state_of
 from gotasks_cli._options import AppOption, StoreOption
-from gotasks_cli._output import cell
+from gotasks_cli._output import cell, console
 from gotasks_cli._problems import Problem
 from gotasks_cli._session import Target, opened, run
 from gotasks_py import (
@@ -37,6 +38,10 @@ from gotasks_py.metrics import Counters
 _RATES_OVER: Final = timedelta(minutes=5)
 _MOST_TASKS: Final = 10
 _MIB: Final = 1024 * 1024
+_GAP: Final = 2
+"""How much rich leaves between two columns."""
+_SHORTEST_NAME: Final = 12
+"""To how much a name is cut before columns are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +79,10 @@ def top(
 
 
 async def _show(target: Target, interval: float, *, once: bool) -> None:
-    screen = Console()
+    screen = console()
     async with opened(target) as manager:
         if once:
-            screen.print(view(await snapshot(manager)))
+            screen.print(view(await snapshot(manager), screen.width))
             return
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
@@ -90,7 +95,7 @@ async def _refresh(manager: Manager, screen: Console, interval: float) -> None:
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
             try:
-                shown = view(await snapshot(manager))
+                shown = view(await snapshot(manager), screen.width)
             except StoreError as error:
                 shown = Group(Text(f"{error}; looking again", style="red"))
             live.update(shown, refresh=True)
@@ -120,12 +125,12 @@ async def snapshot(manager: Manager) -> Snapshot:
     )
 
 
-def view(now: Snapshot) -> Group:
-    """Draw a snapshot."""
+def view(now: Snapshot, width: int) -> Group:
+    """Draw a snapshot; columns for which there is no room are left out, the last ones first."""
     return Group(
         Text(f"gotasks  {now.at:%Y-%m-%d %H:%M:%S}Z  {len(now.nodes)} managers", style="bold"),
         *(
-            table
+            _fitted(table, width)
             for table in (_queue_table(now), _node_table(now), _task_table(now))
             if table.row_count
         ),
@@ -202,5 +207,19 @@ def _task_table(now: Snapshot) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold cyan", pad_edge=False, expand=False)
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     return table
+
+
+def _fitted(table: Table, width: int) -> Table:
+    columns = table.columns
+    widths = [max(cell_len(str(each)) for each in (it.header, *it.cells)) for it in columns]
+    first = min(widths[0], _SHORTEST_NAME)
+    while len(columns) > 1 and first + sum(widths[1 : len(columns)]) + _gaps(columns) > width:
+        columns.pop()
+    columns[0].max_width = max(1, width - sum(widths[1 : len(columns)]) - _gaps(columns))
+    return table
+
+
+def _gaps(columns: Sequence[object]) -> int:
+    return _GAP * (len(columns) - 1)

@@ -8,6 +8,7 @@ user made serves the loop and the process that it was first used in.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
@@ -25,6 +26,7 @@ from pymongo.write_concern import WriteConcern
 
 from gotasks_mongostore._elections import Elections, primary_of
 from gotasks_mongostore._failures import translated
+from gotasks_mongostore._urls import misread_option
 from gotasks_py.errors import ConfigurationError
 from gotasks_py.task import TaskId
 
@@ -184,12 +186,17 @@ class Connection:
 
 
 def _client(uri: str) -> AsyncMongoClient[Document]:
-    with translated("read the URI"):
+    with translated("read the URI"), warnings.catch_warnings():
+        # It would go on without the option, on another replica set or namespace, say.
+        warnings.simplefilter("error", UserWarning)
         try:
             return AsyncMongoClient[Document](uri, appname=_DRIVER_NAME)
         except (TypeError, ValueError) as error:  # for some mistakes the driver has no class
             msg = f"cannot read the URI: {error}"
             raise ConfigurationError(msg) from error
+        except UserWarning as warning:
+            msg = f"cannot read the URI: {misread_option(uri)}"
+            raise ConfigurationError(msg) from warning
 
 
 def _place() -> _Place:

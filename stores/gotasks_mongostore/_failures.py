@@ -54,6 +54,8 @@ def translated(action: str, *, task_id: TaskId | None = None) -> Generator[None]
         yield
     except (InvalidURI, InvalidName, DriverConfigurationError) as error:
         msg = f"cannot {action}: {error}"
+        if _is_of_dns(error.__cause__):  # mongodb+srv:// asks it for the servers
+            raise StoreUnavailableError(msg, task_id=task_id) from error
         raise ConfigurationError(msg) from error
     except PyMongoError as error:
         raise failure(action, error, task_id=task_id) from error
@@ -110,3 +112,7 @@ def _first_line(error: PyMongoError) -> str:
     text = str(error)
     # Server selection repeats every server's state; the first clause says what happened.
     return text.partition(", Timeout:")[0].partition(", full error:")[0][:500]
+
+
+def _is_of_dns(error: BaseException | None) -> bool:
+    return error is not None and type(error).__module__.partition(".")[0] == "dns"

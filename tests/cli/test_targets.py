@@ -84,6 +84,11 @@ def test_an_app_is_a_manager_or_makes_one(gotasks: Terminal, app: str) -> None:
         ("mongodb://localhost/?replicaSet=rs0", 3, "the URL names no database"),
         ("mongodb://localhost/db?namespace=$x", 3, "must not start with '$'"),
         ("mongodb://localhost:port/db", 3, "cannot read the URI"),
+        ("mongodb://h/db?bogus=1&w=1", 3, "MongoDB's URIs have no option 'bogus'"),
+        ("mongodb://h/db?namespce=t", 3, "MongoDB's URIs have no option 'namespce'"),
+        ("mongodb://h/db?maxPoolSize=x", 3, "option 'maxPoolSize': The value of maxpoolsize must"),
+        ("mongodb+srv://nowhere.invalid/db", 6, "nowhere.invalid"),
+        ("mongodb://nowhere.invalid/db?serverSelectionTimeoutMS=50", 6, "nowhere.invalid"),
         ("mongodb://127.0.0.1:9/db?serverSelectionTimeoutMS=50", 6, "127.0.0.1:9"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -14,9 +15,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import anyio
+import pytest
+from rich.console import Console
 
+from gotasks_cli._top import snapshot, view
 from gotasks_py.metering import Beat, Report
 from gotasks_py.nodes import Node
+from tests.cli import shop
 from tests.cli.conftest import Terminal
 from tests.cli.processes import PATIENCE, ROOT
 from tests.cli.test_many import store
@@ -38,7 +43,7 @@ def test_one_look_shows_queues_managers_and_running_tasks(gotasks: Terminal) -> 
     spoil(
         task_id, status="running", lease=lease, started_at=now - timedelta(seconds=90), attempts=1
     )
-    ended = gotasks("top", "--once", env={"COLUMNS": "200"})
+    ended = gotasks("top", "--once")
     assert (ended.code, ended.err) == (0, "")
     assert "2 managers" in ended.out
     assert re.search(r"emails +open", ended.out)
@@ -46,6 +51,30 @@ def test_one_look_shows_queues_managers_and_running_tasks(gotasks: Terminal) -> 
     assert re.search(r"m\.2 +quiet +h +7 +1/8", ended.out)
     assert re.search(rf"{task_id} +emails +send +1/3 +90\.\d s +m\.1\.1", ended.out)
     assert "secret" not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("width", "queue", "node", "task"),
+    [
+        (30, "emails +open", "m.1 +working +h +7", "[0-9a-f]{11,}… +emails"),
+        (12, "emails", "m.1", "[0-9a-f]{11}…"),
+        (5, "emai…", "m.1", "[0-9a-f]{4}…"),
+    ],
+)
+def test_on_a_narrow_terminal_some_columns_are_left_out(
+    gotasks: Terminal, width: int, queue: str, node: str, task: str
+) -> None:
+    task_id = gotasks.enqueue("emails", "send", EMAIL)
+    spoil(task_id, status="running", attempts=1)
+    node_here = Node(id="m.1", host="h", pid=7, version="1", capacity=8, running=1)
+    anyio.run(store().report, Report(beat=Beat(node=node_here, good_for=timedelta(hours=1))))
+    screen = Console(width=width, file=io.StringIO())
+    with screen.capture() as shown:
+        screen.print(view(anyio.run(snapshot, shop.manager), width))
+    lines = shown.get().splitlines()
+    assert all(len(line) <= width for line in lines)
+    for row in (queue, node, task):
+        assert any(re.match(row, line) for line in lines), shown.get()
 
 
 def test_without_a_terminal_it_looks_once_or_not_at_all(gotasks: Terminal) -> None:

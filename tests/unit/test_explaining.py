@@ -13,6 +13,7 @@ from gotasks_py.task import AttemptError, Lease
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+AT_11 = "2026-01-01 11:00:00 UTC"
 ERROR = AttemptError(NOW - HOUR, 1, "w", "Boom", "no disk")
 
 
@@ -29,7 +30,7 @@ def a_task(**fields: object) -> Task:
     return Task(**values)  # type: ignore[arg-type]  # each test gives what it needs
 
 
-def a_node(name: str = "m.1", running: int = 0, capacity: int = 4) -> Node:
+def a_node(name: str = "m.1", running: int = 0, capacity: int = 4, beat_at: datetime = NOW) -> Node:
     return Node(
         id=name,
         host="h",
@@ -38,6 +39,7 @@ def a_node(name: str = "m.1", running: int = 0, capacity: int = 4) -> Node:
         types={"q": ("t", "u")},
         running=running,
         capacity=capacity,
+        beat_at=beat_at,
     )
 
 
@@ -80,7 +82,7 @@ def told(
         (
             {"status": Status.RUNNING, "lease": Lease("x", "m", NOW), "due_at": None},
             Reason.LEASE_ENDED,
-            "the janitor ends it",
+            "a manager's janitor ends it",
         ),
         ({"status": Status.RUNNING}, Reason.LEASE_ENDED, "nobody holds a lease"),
         ({"expires_at": NOW}, Reason.EXPIRED, "its lifetime ended"),
@@ -99,6 +101,38 @@ def told(
 def test_a_task_alone_tells_most(fields: dict[str, object], reason: Reason, words: str) -> None:
     found, sentence = told(a_task(**fields), a_node())
     assert (found, words in sentence) == (reason, True), sentence
+
+
+@pytest.mark.parametrize(
+    ("nodes", "due_at", "words"),
+    [
+        ([], NOW, "; but no manager says that it is there"),
+        ([], None, "; a manager's janitor ends it, but none says that it is there"),
+        # Its record stays for a while after its process has gone.
+        (
+            [a_node(beat_at=NOW - HOUR)],
+            NOW,
+            f"; but no manager says that it is there; m.1 was last heard of at {AT_11}",
+        ),
+        ([a_node(beat_at=NOW - HOUR), a_node("m.2")], NOW, "; another takes it over"),
+        ([a_node("m.11", beat_at=NOW - HOUR)], NOW, "; another takes it over"),
+        ([a_node(beat_at=NOW)], NOW, "; another takes it over"),
+    ],
+)
+def test_who_takes_over_is_told_only_where_somebody_is_there(
+    nodes: list[Node], due_at: datetime | None, words: str
+) -> None:
+    lease = Lease("x", "m.1.2", NOW - HOUR)
+    task = a_task(status=Status.RUNNING, lease=lease, due_at=due_at)
+    reason, sentence = told(task, *nodes)
+    assert reason is Reason.LEASE_ENDED
+    assert sentence == f"the lease of m.1.2 ended at {AT_11}{words}"
+
+
+def test_a_pause_keeps_a_lapsed_task_from_its_next_worker() -> None:
+    task = a_task(status=Status.RUNNING, lease=Lease("x", "m.1.2", NOW - HOUR))
+    sentence = told(task, a_node(), pause=Pause(NOW, NOW + HOUR, "ops"))[1]
+    assert "; but queue 'q' was paused by ops" in sentence
 
 
 def test_a_pause_is_told_with_its_end_and_its_maker() -> None:
