@@ -142,6 +142,10 @@ class Controlling(Protocol):
         """
         ...
 
+    async def forget_queue(self, queue: str) -> bool:
+        """Remove what is recorded of a queue, not its tasks; ``False``: it is not recorded."""
+        ...
+
     async def order_node(self, node: str, order: NodeOrder | None) -> None:
         """Record what a manager is to do; ``None``: work as usual."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Final
@@ -24,6 +24,7 @@ from gotasks_py import (
     Hooks,
     Manager,
     PipelineMode,
+    QueueInUseError,
     QueuePolicy,
     Reject,
     Retry,
@@ -31,6 +32,7 @@ from gotasks_py import (
     TaskContext,
     TaskEvent,
     TaskFilter,
+    UnknownQueueError,
 )
 
 _QUEUE: Final = "gotasks.trial"
@@ -144,7 +146,7 @@ async def _bench(target: Target, tasks: int, workers: int) -> dict[str, object]:
 async def _trial(
     target: Target, finished: _Finished, *, workers: int, mode: PipelineMode | None = None
 ) -> AsyncGenerator[Manager]:
-    """Make a manager of the trial's own queue, and remove its tasks before and after."""
+    """Make a manager of the trial's own queue, and leave nothing of it."""
     async with opened(target) as found:
         manager = Manager(
             found.store,
@@ -161,3 +163,6 @@ async def _trial(
         finally:
             with anyio.CancelScope(shield=True):
                 await manager.delete_tasks(ours, per_second=_REMOVED_PER_SECOND)
+                # Another trial may be running; that one removes it.
+                with suppress(QueueInUseError, UnknownQueueError):
+                    await manager.delete_queue(_QUEUE)

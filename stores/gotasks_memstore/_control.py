@@ -47,6 +47,13 @@ class Control:
         given = before if isinstance(before, dict) else {}
         return self._decide(queue, changes={**given, **changes.to_document()})
 
+    async def forget_queue(self, queue: str) -> bool:
+        with self._lock:
+            was_recorded = self._queues.pop(queue, None) is not None
+        if was_recorded:
+            self._changes.queue_changed(queue)
+        return was_recorded
+
     async def order_node(self, node: str, order: NodeOrder | None) -> None:
         with self._lock:
             if order is None:

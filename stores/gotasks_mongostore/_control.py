@@ -54,6 +54,11 @@ class Control(Part):
         with self._operations.bounded(f"change the policy of queue {queue!r}") as here:
             return await _registry.set_changes(here.queues, queue, changes)
 
+    async def forget_queue(self, queue: str) -> bool:
+        await self.reach()
+        with self._operations.bounded(f"remove queue {queue!r}") as here:
+            return await _registry.forget(here.queues, queue)
+
     async def order_node(self, node: str, order: NodeOrder | None) -> None:
         await self.open()
         with self._operations.bounded(f"give an order to manager {node!r}") as here:

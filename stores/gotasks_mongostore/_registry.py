@@ -86,6 +86,10 @@ async def set_changes(
     return await _change(queues, name, update)
 
 
+async def forget(queues: AsyncCollection[Document], name: str) -> bool:
+    return bool((await queues.delete_one({"_id": name})).deleted_count)
+
+
 async def set_order(
     queues: AsyncCollection[Document], node: str, order: NodeOrder | None, until: datetime
 ) -> None:

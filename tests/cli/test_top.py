@@ -18,6 +18,7 @@ import anyio
 import pytest
 from rich.console import Console
 
+from gotasks_cli import _session
 from gotasks_cli._top import snapshot, view
 from gotasks_py.metering import Beat, Report
 from gotasks_py.nodes import Node
@@ -49,7 +50,7 @@ def test_one_look_shows_queues_managers_and_running_tasks(gotasks: Terminal) -> 
     assert re.search(r"emails +open", ended.out)
     assert re.search(r"m\.1 +working +h +7 +1/8", ended.out)
     assert re.search(r"m\.2 +quiet +h +7 +1/8", ended.out)
-    assert re.search(rf"{task_id} +emails +send +1/3 +90\.\d s +m\.1\.1", ended.out)
+    assert re.search(rf"{task_id} +emails +send +1/3 +[\d.]+ (s|min) +m\.1\.1", ended.out)
     assert "secret" not in ended.out
 
 
@@ -140,6 +141,15 @@ def test_the_demo_runs_in_memory_and_ends_as_told(gotasks: Terminal) -> None:
     assert ended.code == 0, ended.err
     assert (ended.json["done"], ended.json["dead"]) == (54, 6)
     assert "never works" in ended.json["for_example"]
+
+
+def test_trials_leave_nothing_of_their_queue(
+    gotasks: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_session, "store_for", lambda _: store())
+    for trial in (("demo",), ("bench", "--tasks", "10")):
+        assert gotasks(*trial, "-s", "memory://", env=NEITHER).code == 0
+        assert anyio.run(store().queues) == {}
 
 
 def test_the_bench_tells_rates_and_leaves_nothing(gotasks: Terminal) -> None:

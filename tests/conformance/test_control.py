@@ -107,7 +107,28 @@ async def test_a_queue_that_is_not_recorded_cannot_be_controlled(lab: Lab) -> No
     assert not await store.pause_queue("nowhere")
     assert not await store.resume_queue("nowhere")
     assert not await store.change_queue("nowhere", QueueChanges(weight=2))
+    assert not await store.forget_queue("nowhere")
     assert set(await lab.store.queues()) == {"q"}
+
+
+async def test_a_queue_that_is_forgotten_leaves_nothing_but_its_tasks(lab: Lab) -> None:
+    store = await controlled(lab)
+    other = await lab.store.register_queue(QueuePolicy("r"))
+    task_id = await lab.enqueue()
+    await store.pause_queue("q")
+    await store.change_queue("q", QueueChanges(weight=2))
+
+    assert await store.forget_queue("q")
+    assert not await store.forget_queue("q")
+
+    assert set(await lab.store.queues()) == {"r"}
+    assert (await lab.store.queues())["r"].items() <= other.items()
+    assert await lab.store.get(task_id) is not None
+    await lab.store.register_queue(QueuePolicy("q", max_attempts=9))
+    recorded = (await lab.store.queues())["q"]
+    assert policy_of("q", recorded).max_attempts == 9
+    assert await pause_of(lab) is None
+    assert QueueChanges.from_document(recorded) == QueueChanges()
 
 
 async def test_an_overview_shows_what_was_decided(lab: Lab) -> None:
@@ -161,7 +182,9 @@ async def test_decisions_are_told_as_they_are_made(lab: Lab) -> None:
             await store.pause_queue("q")
             await store.order_node("m.1", NodeOrder.DRAIN)
             await store.order_node("m.1", None)
-            while told.count(NodeOrdered("m.1")) < 2:
+            await store.forget_queue("q")
+            while NodeOrdered("m.1") not in told or told[-1] != QueueChanged("q"):
                 told += await feed.next()
     # The queue's first declaration may be among them: it was just before.
-    assert told[-3:] == [QueueChanged("q"), NodeOrdered("m.1"), NodeOrdered("m.1")]
+    orders = [NodeOrdered("m.1"), NodeOrdered("m.1")]
+    assert told[-4:] == [QueueChanged("q"), *orders, QueueChanged("q")]
