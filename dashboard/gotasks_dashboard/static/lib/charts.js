@@ -1,7 +1,7 @@
 // Charts over time. Each is one control: arrow keys and the pointer choose a moment, whose
 // values are read out above; charts of a group show the same moment.
 
-import { h, show, svg } from "./dom.js";
+import { h, island, show, svg } from "./dom.js";
 import { clockTime, compact, dayTime } from "./format.js";
 import { linear, logarithmic, timeTicks } from "./scale.js";
 
@@ -54,16 +54,16 @@ export class Chart {
 		});
 		this.node = h(
 			"figure",
-			{ class: "chart", island: kind.label, key: kind.label },
+			{ class: "chart", key: kind.label },
 			h("figcaption", null, h("h3", null, kind.label), this.legend),
 			this.plot,
 		);
 		new ResizeObserver(() => this.resized()).observe(this.plot);
 	}
 
-	/** Where it is drawn: once it is on screen, it stays there. */
+	/** Where it is drawn. */
 	slot() {
-		return this.node.isConnected ? h("figure", { island: this.kind.label, key: this.kind.label }) : this.node;
+		return island(this.node);
 	}
 
 	/** @param {ChartData} data */

@@ -11,8 +11,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * Make an element. `onclick` and the like are listeners, `style` is an object (the content
- * security policy allows no style attributes), `key` tells siblings apart when drawn again, and
- * an `island` is left to itself by morph().
+ * security policy allows no style attributes), and `key` tells siblings apart when drawn again.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Dom.Props | null} [props]
@@ -64,8 +63,8 @@ function apply(element, name, value) {
 		paint(element, style);
 	} else if (PROPERTIES.has(name)) {
 		set(element, name, value);
-	} else if (name === "key" || name === "island") {
-		element.setAttribute(`data-${name}`, String(value));
+	} else if (name === "key") {
+		element.setAttribute("data-key", String(value));
 	} else {
 		element.setAttribute(name, value === true ? "" : String(value));
 	}
@@ -129,8 +128,57 @@ export function show(parent, children) {
 	morphChildren(parent, next);
 }
 
+/** What is drawn in the place of elements that keep themselves. @type {WeakMap<Node, Element>} */
+const islands = new WeakMap();
+
+/**
+ * Say where an element stands that keeps itself: however what is around it is drawn, the same
+ * one is shown there, and nothing in it is touched.
+ * @param {Element} node
+ */
+export function island(node) {
+	const place = h("div", { "data-island": true, key: keyOf(node) });
+	islands.set(place, node);
+	return place;
+}
+
+/** Put islands where they were drawn, for a part that is new on screen. @param {ChildNode} drawn @returns {ChildNode} */
+function landed(drawn) {
+	if (!(drawn instanceof Element)) return drawn;
+	for (const place of drawn.querySelectorAll("[data-island]")) place.replaceWith(islands.get(place) ?? place);
+	return islands.get(drawn) ?? drawn;
+}
+
 /** @param {Node} node */
 const keyOf = (node) => (node instanceof Element ? node.getAttribute("data-key") : null);
+
+/** What else tells siblings apart, as far as it goes. @param {Node} node */
+function kinOf(node) {
+	if (!(node instanceof Element)) return node.nodeName;
+	return [node.nodeName, node.id, node.classList[0], node.getAttribute("aria-label")].join(" ");
+}
+
+/** How many there are of each kin among those without a key. */
+class Tally {
+	/** @param {Iterable<Node>} nodes */
+	constructor(nodes) {
+		/** @type {Map<string, number>} */
+		this.counts = new Map();
+		for (const node of nodes) this.add(node, 1);
+	}
+
+	/** @param {Node} node @param {number} by */
+	add(node, by) {
+		if (keyOf(node) !== null) return;
+		const kin = kinOf(node);
+		this.counts.set(kin, (this.counts.get(kin) ?? 0) + by);
+	}
+
+	/** @param {Node} node */
+	has(node) {
+		return (this.counts.get(kinOf(node)) ?? 0) > 0;
+	}
+}
 
 /**
  * @param {ChildNode} old
@@ -139,11 +187,6 @@ const keyOf = (node) => (node instanceof Element ? node.getAttribute("data-key")
 function morph(old, next) {
 	if (!(old instanceof Element && next instanceof Element)) {
 		if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
-		return;
-	}
-	const island = old.getAttribute("data-island");
-	if (island !== null || next.hasAttribute("data-island")) {
-		if (old !== next && island !== next.getAttribute("data-island")) old.replaceWith(next);
 		return;
 	}
 	morphAttributes(old, next);
@@ -191,12 +234,16 @@ function morphRecord(old, next) {
 }
 
 /**
+ * Siblings are matched by their keys, else by what they are and their order: what comes or goes
+ * before them makes them no others.
  * @param {Element} parent
  * @param {Element} next
  */
 function morphChildren(parent, next) {
 	const wanted = [...next.childNodes];
 	const wantedKeys = new Set(wanted.map(keyOf));
+	const coming = new Tally(wanted);
+	const there = new Tally(parent.childNodes);
 	/** @type {Map<string, ChildNode>} */
 	const kept = new Map();
 	for (const child of parent.childNodes) {
@@ -204,27 +251,36 @@ function morphChildren(parent, next) {
 		if (key !== null) kept.set(key, child);
 	}
 	let at = /** @type {ChildNode | null} */ (parent.firstChild);
+	const pass = () => {
+		const passed = /** @type {ChildNode} */ (at);
+		at = passed.nextSibling;
+		there.add(passed, -1);
+		return passed;
+	};
 	for (const want of wanted) {
-		while (at && keyOf(at) !== null && !wantedKeys.has(keyOf(at))) {
-			const gone = at;
-			at = at.nextSibling;
-			gone.remove();
-		}
 		const key = keyOf(want);
+		coming.add(want, -1);
+		const isGone = (/** @type {ChildNode} */ child) =>
+			keyOf(child) !== null
+				? !wantedKeys.has(keyOf(child))
+				: key === null && kinOf(child) !== kinOf(want) && there.has(want) && !coming.has(child);
+		while (at && isGone(at)) pass().remove();
 		const have = key === null ? at : kept.get(key);
-		const fits = have && have.nodeName === want.nodeName && keyOf(have) === key;
-		if (!fits) {
-			parent.insertBefore(want, at);
+		const isOther = key === null && have && kinOf(have) !== kinOf(want) && coming.has(have);
+		if (!have || keyOf(have) !== key || isOther || !isMorphable(have, want)) {
+			parent.insertBefore(landed(want), at);
 			continue;
 		}
-		if (have === at) at = at.nextSibling;
+		if (have === at) pass();
 		else parent.insertBefore(have, at);
 		if (key !== null) kept.delete(key);
-		morph(have, want);
+		if (have !== islands.get(want)) morph(have, want);
 	}
-	while (at) {
-		const gone = at;
-		at = at.nextSibling;
-		gone.remove();
-	}
+	while (at) pass().remove();
+}
+
+/** @param {ChildNode} have @param {ChildNode} want */
+function isMorphable(have, want) {
+	const island = islands.get(want);
+	return island ? have === island : have.nodeName === want.nodeName;
 }

@@ -1,7 +1,7 @@
 // The search box: qualifiers and their values are completed as they are typed.
 
 import { get } from "./api.js";
-import { h, show } from "./dom.js";
+import { h, island, show } from "./dom.js";
 import { iconButton } from "./ui.js";
 import { icon } from "./icons.js";
 
@@ -49,7 +49,6 @@ export class SearchBox {
 			{
 				class: "search",
 				role: "search",
-				island: "search",
 				key: "search",
 				onsubmit: (event) => {
 					event.preventDefault();
@@ -66,7 +65,7 @@ export class SearchBox {
 	}
 
 	slot() {
-		return this.node.isConnected ? h("form", { island: "search", key: "search" }) : this.node;
+		return island(this.node);
 	}
 
 	/** @param {string} query */
