@@ -186,7 +186,12 @@ def _unhandled(task: Task, around: Surroundings) -> Explanation | None:
         names = ", ".join(f"{node.id} ({around.orders[node.id]})" for node in handling)
         sentence = f"the managers that handle {what} were told to claim nothing: {names}"
     elif around.nodes:
-        sentence = f"none of the {len(around.nodes)} managers that are there handles {what}"
+        number = len(around.nodes)
+        sentence = (
+            f"the only manager that is there does not handle {what}"
+            if number == 1
+            else f"none of the {number} managers that are there handles {what}"
+        )
     else:
         sentence = "no manager says that it is there"
     return _told(task, Reason.NO_HANDLER, sentence)
@@ -199,7 +204,7 @@ def _limited(task: Task, around: Surroundings) -> Explanation | None:
         return None
     sentence = (
         f"all workers of queue {task.queue!r} are busy: {around.running} of its tasks run, and "
-        f"{len(claiming)} managers run {sum(limits)} of them at once"
+        f"{_managers(claiming)} may run {sum(limits)} of them at once"
     )
     return _told(task, Reason.WORKERS_BUSY, sentence)
 
@@ -214,9 +219,13 @@ def _busy(task: Task, around: Surroundings) -> Explanation | None:
     )
     sentence = (
         f"all workers that handle it are busy: {running} tasks run on {capacity} workers of "
-        f"{len(claiming)} managers"
+        f"{_managers(claiming)}"
     )
     return _told(task, Reason.WORKERS_BUSY, sentence)
+
+
+def _managers(nodes: Sequence[Node]) -> str:
+    return "1 manager" if len(nodes) == 1 else f"{len(nodes)} managers"
 
 
 def _limit(node: Node, queue: str, around: Surroundings) -> int:

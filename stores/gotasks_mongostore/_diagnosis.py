@@ -92,12 +92,13 @@ class Diagnosis:
             yield Finding(
                 Severity.ERROR,
                 "replica set",
-                f"{', '.join(down)} of {len(members)} members are down",
+                f"{len(down)} of {_members(members)} {'is' if len(down) == 1 else 'are'} down: "
+                f"{', '.join(down)}",
                 "bring them back: with half of them gone nothing can be written",
             )
         else:
             yield Finding(
-                Severity.OK, "replica set", f"{hello['setName']} with {len(members)} members up"
+                Severity.OK, "replica set", f"{hello['setName']} with {_members(members)} up"
             )
 
     async def _concerns(self) -> AsyncIterator[Finding]:
@@ -256,6 +257,10 @@ def _judged(
                 f"drop it unless you query by it: db.getCollection({name_in_database!r})"
                 f".dropIndex({name!r})",
             )
+
+
+def _members(members: Sequence[object]) -> str:
+    return "1 member" if len(members) == 1 else f"{len(members)} members"
 
 
 def _list(value: object) -> Sequence[Any]:

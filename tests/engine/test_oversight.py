@@ -177,7 +177,7 @@ async def test_a_task_that_waits_for_the_workers_that_its_queue_declares_is_told
         told = [await Manager(store).explain(each.id) for each in waiting]
         assert [each.reason for each in told].count(Reason.RUNNING) == 2
         (busy,) = [each for each in told if each.reason is Reason.WORKERS_BUSY]
-        assert "2 of its tasks run, and 1 managers run 2 of them at once" in busy.sentence
+        assert "2 of its tasks run, and 1 manager may run 2 of them at once" in busy.sentence
         assert (await manager.explain(left.id)).reason is Reason.NO_HANDLER
         await manager.stop(0)
 

@@ -93,8 +93,8 @@ def told(
             Reason.WAITING_FOR_RETRY,
             "attempt 1 of 3 failed (Boom); the next is due at 2026-01-01 13:00:00 UTC",
         ),
-        ({"type": "other"}, Reason.NO_HANDLER, "none of the 1 managers that are there handles"),
-        ({"queue": "other"}, Reason.NO_HANDLER, "none of the 1 managers"),
+        ({"type": "other"}, Reason.NO_HANDLER, "the only manager that is there does not handle"),
+        ({"queue": "other"}, Reason.NO_HANDLER, "the only manager"),
         ({}, Reason.IN_LINE, "it is due since 2026-01-01 11:00:00 UTC"),
     ],
 )
