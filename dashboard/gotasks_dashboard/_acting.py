@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
+from gotasks_dashboard._endpoints import AsWhole, Body, Call, Endpoint, Model, Name, Nothing
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._values import moment
@@ -30,8 +30,15 @@ def _in_utc(at: datetime) -> datetime:
 
 
 Moment: TypeAlias = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
-Whole: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Whole: TypeAlias = Annotated[int, AsWhole, Field(ge=1, le=2**31 - 1)]
+
+
+def _some_of_it(schema: dict[str, Any]) -> None:
+    """Say that nothing at all, and null, change nothing."""
+    schema["minProperties"] = 1
+    for name, shape in schema["properties"].items():
+        (given,) = (each for each in shape["anyOf"] if each.get("type") != "null")
+        schema["properties"][name] = given
 
 
 class RequeueBody(Body):
@@ -55,6 +62,8 @@ class PauseBody(QueueBody):
 
 class ChangesBody(Body):
     """What of a queue's policy is to be another than declared; a lifetime of 0 is for ever."""
+
+    model_config = ConfigDict(json_schema_extra=_some_of_it)
 
     weight: Whole | None = None
     workers: Whole | None = None

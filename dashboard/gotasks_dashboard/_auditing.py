@@ -9,7 +9,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import DEFAULT_LISTED, Call, Endpoint, Model, Nothing, listed
+from gotasks_dashboard._endpoints import (
+    DEFAULT_LISTED,
+    Call,
+    Cursor,
+    Endpoint,
+    Model,
+    Nothing,
+    listed,
+)
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._values import Tagged, moment, tagged
 from gotasks_py import AuditEntry, Auditing
@@ -21,7 +29,7 @@ class AuditQuery(Model):
     user: Annotated[str, Field(max_length=200)] | None = None
     action: Annotated[str, Field(max_length=200)] | None = None
     limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
-    cursor: Annotated[str, Field(max_length=2_000)] | None = None
+    cursor: Cursor | None = None
 
 
 class ReportView(TypedDict):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Body, Call, Endpoint, Nothing
+from gotasks_dashboard._endpoints import AsWhole, Body, Call, Endpoint, Nothing
 from gotasks_dashboard._jobs import Action, Job, JobView, acted_on, entry_view, job_view
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
+from gotasks_dashboard._query import NOTHING, SOMETHING, Query
 from gotasks_dashboard._reading import searched
 from gotasks_py import AuditEntry, Auditing, Count, Outcome, TaskFilter
 from gotasks_py.task import TaskId
@@ -29,16 +30,41 @@ _PERMISSIONS: Final = {
 _ANY: Final = tuple(_PERMISSIONS.values())
 
 
+def _one_of_both(schema: dict[str, Any]) -> None:
+    """Say that it takes ids or a query, and that an empty one means everything."""
+    ids, query = (
+        next(each for each in schema["properties"].pop(name)["anyOf"] if each["type"] != "null")
+        for name in ("ids", "query")
+    )
+    nothing = {"type": "null"}
+    searched = {"query": {**query, "pattern": SOMETHING}, "ids": nothing}
+    schema["properties"] |= {"ids": True, "query": True}
+    schema["oneOf"] = [
+        {"properties": {"ids": ids, "query": nothing}, "required": ["ids"]},
+        {"properties": searched, "required": ["query"]},
+        {
+            "properties": {
+                "query": {"type": "string", "pattern": NOTHING},
+                "ids": nothing,
+                "everything": {"const": True},
+            },
+            "required": ["query", "everything"],
+        },
+    ]
+
+
 class JobBody(Body):
     """What to do to many tasks: those named, or all that fit a search."""
 
+    model_config = ConfigDict(json_schema_extra=_one_of_both)
+
     action: Action
     ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)] | None = None
-    query: str | None = None
+    query: Query | None = None
     everything: bool = Field(
         default=False, description="Needed where an empty search means all tasks."
     )
-    per_second: Annotated[int, Field(ge=1, le=10_000)] = 2_000
+    per_second: Annotated[int, AsWhole, Field(ge=1, le=10_000)] = 2_000
     fresh_lifetime: bool = False
 
 

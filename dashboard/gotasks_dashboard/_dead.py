@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import DEFAULT_LISTED, Call, Endpoint, Model, Nothing, listed
+from gotasks_dashboard._endpoints import (
+    DEFAULT_LISTED,
+    Call,
+    Cursor,
+    Endpoint,
+    Model,
+    Name,
+    Nothing,
+    listed,
+)
 from gotasks_dashboard._query import written
 from gotasks_dashboard._views import CountView, TaskRow, count_view, row_of
 from gotasks_py import DeadGroup
@@ -18,9 +27,9 @@ from gotasks_py import DeadGroup
 class DeadQuery(Model):
     """Of which queue, and which of the groups."""
 
-    queue: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    queue: Name | None = None
     limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
-    cursor: Annotated[str, Field(max_length=2_000)] | None = None
+    cursor: Cursor | None = None
 
 
 class GroupView(TypedDict):

@@ -17,7 +17,7 @@ from gotasks_dashboard._jobs import Jobs
 from gotasks_dashboard._live import Live, Overview
 from gotasks_dashboard._permissions import Access
 from gotasks_dashboard._problems import Problem
-from gotasks_dashboard._trail import Trail
+from gotasks_dashboard._trail import Learnt, Trail
 from gotasks_py import (
     AuditEntry,
     Inspecting,
@@ -41,6 +41,7 @@ Redact: TypeAlias = Callable[[Task], Task]
 
 SHORTLY: Final = 1.0
 """For how many seconds lists and numbers are told again without asking the store."""
+_GRACE: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,8 @@ class Desk:
         """
         limit = self.settings.patience.total_seconds()
         try:
-            with anyio.fail_after(limit), patience(limit):
+            # A store that gives up by itself says why.
+            with anyio.fail_after(_GRACE * limit), patience(limit):
                 await reach(self.store)
                 yield
         except TimeoutError as error:
@@ -139,15 +141,24 @@ class Desk:
     @asynccontextmanager
     async def acting(
         self, access: Access, action: str, target: Mapping[str, object], **details: object
-    ) -> AsyncGenerator[None]:
+    ) -> AsyncGenerator[Learnt]:
         """Change something, with the patience of a look, and write down what became of it.
 
         Raises:
-            StoreUnavailableError: it took too long; it may have been done all the same.
+            StoreUnavailableError: the store was asked, and it cannot be known what it has done.
         """
         entry = self.trail.entry(access, action, target, **details)
-        async with self.trail.recorded(entry), self.bounded():
-            yield
+        is_asked = False
+        async with self.trail.recorded(entry) as learnt:
+            try:
+                async with self.bounded():
+                    is_asked = True
+                    yield learnt
+            except StoreUnavailableError as error:
+                if not is_asked:
+                    raise
+                msg = f"{error}; it may have been done all the same: look before you try again"
+                raise StoreUnavailableError(msg, task_id=error.task_id) from error
 
     async def nodes(self) -> Sequence[Node]:
         """Tell which managers are there."""

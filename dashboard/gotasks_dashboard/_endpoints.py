@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._permissions import Access, Permission
+from gotasks_py import ConfigurationError
+from gotasks_py.checks import MAX_NAME, check_name
 
 Q = TypeVar("Q", bound="Model")
 B = TypeVar("B", bound="Model")
@@ -18,6 +21,36 @@ Method: TypeAlias = Literal["GET", "POST"]
 
 MOST_LISTED: Final = 200
 DEFAULT_LISTED: Final = 50
+
+# No pattern says which characters are printable; nor that a cursor is one.
+_NAME: Final = r"^[^\s$\x00-\x1f\x7f-\xa0]([^\x00-\x1f\x7f-\xa0]*[^\s\x00-\x1f\x7f-\xa0])?$"
+_CURSOR: Final = r"^[A-Za-z0-9_-]+={0,2}$"
+
+
+def _as_name(text: str) -> str:
+    try:
+        check_name("name", text)
+    except ConfigurationError as error:
+        raise PydanticCustomError("name", "{why}", {"why": str(error)}) from error
+    return text
+
+
+Name: TypeAlias = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_NAME, json_schema_extra={"pattern": _NAME}),
+    AfterValidator(_as_name),
+]
+Cursor: TypeAlias = Annotated[
+    str, Field(max_length=2_000, pattern=_CURSOR, description="As the page before has told it.")
+]
+
+
+def _as_whole(value: object) -> object:
+    # To JSON, 1.0 is a whole number, too.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+AsWhole: Final = BeforeValidator(_as_whole, json_schema_input_type=int)
 
 
 class Model(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Final
@@ -9,12 +10,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from gotasks_dashboard._acting import IdView, Moment, Name, Seconds, Whole, span
+from gotasks_dashboard._acting import IdView, Moment, Seconds, Whole, span
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Body, Call, Endpoint, Model, Nothing
+from gotasks_dashboard._endpoints import AsWhole, Body, Call, Endpoint, Model, Name, Nothing
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
-from gotasks_dashboard._values import untagged
+from gotasks_dashboard._values import TagError, untagged
 from gotasks_py import PayloadError, TaskPolicy
 from gotasks_py import backoff as backoffs
 from gotasks_py.backoff import Backoff
@@ -28,9 +29,9 @@ class TaskPolicyBody(Body):
 
     delay_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     run_at: Moment | None = None
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
+    priority: Annotated[int, AsWhole, Field(ge=-(2**31), le=2**31 - 1)] = 0
     unique_key: str | None = None
-    tags: tuple[str, ...] = Field(default=(), strict=False)
+    tags: list[str] = Field(default=[])
     max_attempts: Whole | None = None
     ttl_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     timeout_seconds: Seconds | None = None
@@ -82,7 +83,7 @@ async def enqueue(desk: Desk, call: Call[Nothing, EnqueueBody]) -> IdView:
     """Enqueue a task."""
     body = call.body
     target = {"queue": body.queue, "type": body.type}
-    async with desk.acting(call.access, "enqueue", target):
+    async with desk.acting(call.access, "enqueue", target, **_options(desk, body.policy)) as learnt:
         payload = _payload(desk, body)
         manager = await desk.manager_of(body.queue)
         policy = _policy(body.policy)
@@ -91,6 +92,7 @@ async def enqueue(desk: Desk, call: Call[Nothing, EnqueueBody]) -> IdView:
             handle = await manager.enqueue(body.queue, body.type, payload, policy)
         else:
             handle = await manager.enqueue(task_type, payload, policy)
+        learnt["task"] = str(handle.id)
     return {"id": str(handle.id)}
 
 
@@ -122,10 +124,21 @@ def schema_of(desk: Desk, queue: str, name: str) -> Mapping[str, object] | None:
     return None if task_type is None else task_type.payload_codec.json_schema()
 
 
+def _options(desk: Desk, policy: TaskPolicyBody) -> Mapping[str, object]:
+    """Tell the audit how a task is to be treated: nothing that only some may see of it."""
+    hidden = {"metadata"} if desk.settings.redact is None else {"metadata", "tags", "unique_key"}
+    given = policy.model_dump(mode="json", exclude_unset=True, exclude=hidden)
+    if given.get("backoff") is not None:
+        given["backoff"] = json.dumps(given["backoff"])  # which may have names that no store keeps
+    return given
+
+
 def _payload(desk: Desk, body: PayloadBody) -> Any:  # noqa: ANN401  - of any type
     try:
         plain = untagged(body.payload)
-    except (ValueError, RecursionError) as error:
+    except TagError as error:
+        raise PayloadError(str(error), path=error.path) from error
+    except RecursionError as error:
         raise PayloadError(str(error)) from error
     task_type = desk.types.get((body.queue, body.type))
     return plain if task_type is None else task_type.payload_codec.parse(plain)
@@ -137,7 +150,7 @@ def _policy(body: TaskPolicyBody) -> TaskPolicy:
         run_at=body.run_at,
         priority=body.priority,
         unique_key=body.unique_key,
-        tags=body.tags,
+        tags=tuple(body.tags),
         max_attempts=body.max_attempts,
         ttl=span(body.ttl_seconds),
         timeout=span(body.timeout_seconds),
@@ -159,7 +172,9 @@ def _backoff(document: Mapping[str, Any] | None) -> Backoff | None:
 def _plain(what: str, given: Mapping[str, Any]) -> Mapping[str, object]:
     try:
         plain = untagged(dict(given))
-    except (ValueError, RecursionError) as error:
+    except TagError as error:
+        raise _unfit(".".join(filter(None, (what, error.path))), str(error)) from error
+    except RecursionError as error:
         raise _unfit(what, str(error)) from error
     if not isinstance(plain, dict):
         raise _unfit(what, "an object is needed")

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import anyio
 
 from gotasks_dashboard._jobs import Job
-from gotasks_py import AuditEntry, GotasksError, Outcome, Store
+from gotasks_py import AuditEntry, GotasksError, Outcome, Store, StoreUnavailableError
 from gotasks_py.event_loops import spawn_detached
 from gotasks_py.feed import Claimable, Event, Gap, NodeOrdered, QueueChanged
 from gotasks_py.following import following
@@ -30,6 +30,8 @@ SHORTEST_SECONDS: Final = 0.5
 """How long it takes from one update to the next, at least."""
 
 _LOOK_SECONDS: Final = 2.0
+_SLOW_SECONDS: Final = 2.0
+"""After how long without an answer those who look are told that they see what was before."""
 _BUSY: Final = 200
 """How many changes a second are worth being told of."""
 _DEAF_SECONDS: Final = 5.0
@@ -91,6 +93,7 @@ class Live:
         """How often changes were told; those after one of them can be asked for."""
         self._updates: deque[tuple[int, Changes]] = deque(maxlen=_REMEMBERED)
         self._last: Overview | None = None
+        self._is_troubled = False
         self._is_connected = False
         self._heard = 0
         self._is_deaf = False
@@ -210,12 +213,35 @@ class Live:
         # Whoever is told asks at once, and must not be answered with what was before; nor is this
         # look, which alone sees what nobody tells of, such as that a task was started.
         self._changed()
-        try:
-            overview = await self.overview()
-        except GotasksError as error:
-            changes.problem = error
-        else:
-            self._compare(changes, overview)
+        async with self._impatient():
+            try:
+                overview = await self.overview()
+            except GotasksError as error:
+                changes.problem = error
+                self._is_troubled = True
+            else:
+                # Whoever was told of trouble is told that it is over, and may have missed much.
+                changes.everything |= self._is_troubled
+                self._is_troubled = False
+                self._compare(changes, overview)
+        self._publish(changes)
+
+    @asynccontextmanager
+    async def _impatient(self) -> AsyncGenerator[None]:
+        """Say it where the store is slow to answer, while it is waited for."""
+
+        async def complain() -> None:
+            await anyio.sleep(_SLOW_SECONDS)
+            self._is_troubled = True
+            why = f"the store has not answered for {_SLOW_SECONDS:g} s; this is how it was before"
+            self._publish(Changes(problem=StoreUnavailableError(why)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(complain)
+            yield
+            group.cancel_scope.cancel()
+
+    def _publish(self, changes: Changes) -> None:
         if not changes.is_empty:
             self.version += 1
             self._updates.append((self.version, changes))

@@ -184,7 +184,7 @@ async def _lately(metering: Metering, desk: Desk) -> Metrics:
 
 
 def _queue_view(queue: QueueOverview, seen: _Seen) -> QueueView:
-    serving = [node for node in seen.nodes if queue.name in node.queues]
+    serving = [node for node in seen.nodes if node.types.get(queue.name)]
     changes = QueueChanges.from_document(seen.recorded.get(queue.name, {}))
     return {
         "name": queue.name,

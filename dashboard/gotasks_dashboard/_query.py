@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import Field
 
 from gotasks_dashboard._problems import Problem
-from gotasks_py import ConfigurationError, TaskFilter
+from gotasks_py import ConfigurationError, Status, TaskFilter
 from gotasks_py.inspecting import Literals
 
 PAYLOAD: Final = "payload."
@@ -37,6 +39,30 @@ QUALIFIERS: Final[Mapping[str, str]] = {
 
 REVEALING: Final = frozenset({"tag", "key", "error", "payload.PATH"})
 """What would tell by what it finds what a task's redaction may hide."""
+
+# As the OpenAPI document says it; it cannot say that no qualifier is given twice.
+_VALUE: Final = r'("([^"\\]|\\.)*"|[^\s"]+)'
+_STATUS: Final = f"({'|'.join(Status)})"
+_DAY: Final = r"[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
+_TIME: Final = rf"(now|\d{{1,4}}[smhdw]|{_DAY}(T([01]\d|2[0-3]):[0-5]\dZ)?)"
+_QUALIFIED: Final = "|".join(
+    (
+        rf"(queue|type|tag|key|worker|error|fingerprint|payload\.[A-Za-z_]\w*):{_VALUE}",
+        f"status:{_STATUS}(,{_STATUS})*",
+        "(id:)?[0-9a-fA-F]{24}",
+        f"(after|before):{_TIME}",
+    )
+)
+SOMETHING: Final = rf"^\s*({_QUALIFIED})(\s+({_QUALIFIED}))*\s*$"
+NOTHING: Final = r"^\s*$"
+
+Query: TypeAlias = Annotated[
+    str,
+    Field(
+        description="A search, such as `queue:emails status:dead`.",
+        json_schema_extra={"maxLength": LONGEST, "pattern": f"{NOTHING}|{SOMETHING}"},
+    ),
+]
 
 _FIELDS: Final = {"key": "unique_key", "after": "run_from", "before": "run_before"}
 _WORD: Final = re.compile(

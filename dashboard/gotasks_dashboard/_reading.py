@@ -10,12 +10,20 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import DEFAULT_LISTED, Call, Endpoint, Model, Nothing, listed
+from gotasks_dashboard._endpoints import (
+    DEFAULT_LISTED,
+    Call,
+    Cursor,
+    Endpoint,
+    Model,
+    Nothing,
+    listed,
+)
 from gotasks_dashboard._jobs import Action, acted_on
 from gotasks_dashboard._overview import OverviewView, overview_of
 from gotasks_dashboard._permissions import Access, Permission
 from gotasks_dashboard._problems import Problem
-from gotasks_dashboard._query import REVEALING, filter_of, misunderstood
+from gotasks_dashboard._query import REVEALING, Query, filter_of, misunderstood
 from gotasks_dashboard._views import (
     CountView,
     TaskFacts,
@@ -35,13 +43,11 @@ from gotasks_py import (
 from gotasks_py.controls import QueueChanges
 from gotasks_py.explaining import Surroundings, explanation
 
-_LONGEST_CURSOR: Final = 2_000
-
 
 class Search(Model):
     """Which tasks."""
 
-    q: str = Field(default="", description="A search, such as `queue:emails status:dead`.")
+    q: Query = ""
 
 
 class CountQuery(Search):
@@ -55,7 +61,7 @@ class Page(Search):
 
     sort: Literal["newest", "oldest"] = "newest"
     limit: int = Field(default=DEFAULT_LISTED, description="Clamped to 1-200.")
-    cursor: str | None = Field(default=None, max_length=_LONGEST_CURSOR)
+    cursor: Cursor | None = None
 
 
 class TasksView(TypedDict):

@@ -56,6 +56,14 @@ def _is_own_site(request: Request) -> bool:
     if origin is None or host is None:
         return False
     try:
-        return urlsplit(origin).netloc.lower() == host.lower()
+        own = urlsplit(origin)
     except ValueError:
         return False
+    return own.netloc.lower() == host.lower() and own.scheme == _scheme_of(request)
+
+
+def _scheme_of(request: Request) -> str:
+    """Tell by which scheme the browser sent it: a proxy that ends TLS passes it on."""
+    # No page of another site can add this header to what it sends here.
+    passed_on = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return passed_on or request.url.scheme

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Call, Endpoint, Model, Nothing
+from gotasks_dashboard._endpoints import Call, Endpoint, Model, Name, Nothing
 from gotasks_dashboard._history import History, Past, Step
 from gotasks_dashboard._values import moment, seconds
 from gotasks_py import Activity, LatencySketch, Status
@@ -42,8 +41,8 @@ class RangeQuery(Model):
 class MetricsQuery(RangeQuery):
     """Over how long, and of what."""
 
-    queue: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    type: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    queue: Name | None = None
+    type: Name | None = None
 
 
 class LatencyView(TypedDict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
@@ -36,6 +37,12 @@ JUDGE: Final = "gotasks_dashboard.judge"
 
 NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _LARGEST_BODY: Final = 12 * 1024 * 1024
+_AS_JSON_SAYS: Final = {
+    "list_type": "an array is needed",
+    "dict_type": "an object is needed",
+    "model_type": "an object is needed",
+}
+"""What the kinds of values are called by those who send JSON."""
 
 
 def server_of(endpoint: Endpoint, desk: Desk) -> Serve:
@@ -113,12 +120,26 @@ async def _body_of(request: Request) -> Mapping[str, Any]:
             detail = f"more than {_LARGEST_BODY} bytes were sent"
             raise Problem(413, "payload_too_large", detail)
     try:
-        body: object = json.loads(data, parse_constant=_no_constant, parse_float=_finite)
+        body: object = json.loads(
+            data,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_named_once,
+        )
     except (ValueError, RecursionError) as error:
         raise Problem(400, "bad_request", f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
         raise Problem(400, "bad_request", "the body is a JSON object, {} at least")
     return body
+
+
+def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        msg = f"the name {twice!r:.100} is given twice"
+        raise ValueError(msg)
+    return found
 
 
 def _no_constant(name: str) -> object:
@@ -139,7 +160,10 @@ def _read(model: type[M], given: Mapping[str, Any]) -> M:
         return model.model_validate(given)
     except ValidationError as error:
         listed = [
-            {"path": ".".join(map(str, each["loc"])), "message": each["msg"]}
+            {
+                "path": ".".join(map(str, each["loc"])),
+                "message": _AS_JSON_SAYS.get(each["type"], each["msg"]),
+            }
             for each in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         said = "; ".join(f"{each['path']}: {each['message']}" for each in listed[:5])

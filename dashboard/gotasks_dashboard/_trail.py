@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -30,6 +30,9 @@ logger = logging.getLogger("gotasks_dashboard.audit")
 _LONGEST_ERROR: Final = 1_000
 _MOST_OWED: Final = 100
 _counter = itertools.count()
+
+Learnt: TypeAlias = dict[str, object]
+"""What turns out to be the target of an action while it is done."""
 
 
 class Trail:
@@ -122,23 +125,35 @@ class Trail:
             return False  # it is asked again soon
 
     @asynccontextmanager
-    async def recorded(self, entry: AuditEntry) -> AsyncGenerator[None]:
-        """Write down what is done in the block, and what has become of it."""
-        async with self.unless_failed(entry):
-            yield
-        await self.record(replace(entry, finished_at=self._store.clock.now()))
+    async def recorded(self, entry: AuditEntry) -> AsyncGenerator[Learnt]:
+        """Write down what is done in the block, and what has become of it.
+
+        What the block learns of its target only then is put into what it is given.
+        """
+        async with self.unless_failed(entry) as learnt:
+            yield learnt
+        await self.record(replace(_with(entry, learnt), finished_at=self._store.clock.now()))
 
     @asynccontextmanager
-    async def unless_failed(self, entry: AuditEntry) -> AsyncGenerator[None]:
+    async def unless_failed(self, entry: AuditEntry) -> AsyncGenerator[Learnt]:
         """Write down what was tried in the block, if it fails."""
+        learnt: Learnt = {}
         try:
-            yield
+            yield learnt
         except Exception as error:
-            failed = replace(entry, outcome=Outcome.FAILED, error=_said(error)[:_LONGEST_ERROR])
+            if isinstance(error, StoreUnavailableError) and error.task_id is not None:
+                learnt["task"] = str(error.task_id)
+            failed = replace(
+                _with(entry, learnt), outcome=Outcome.FAILED, error=_said(error)[:_LONGEST_ERROR]
+            )
             await self.record(failed)
             raise
         finally:
             self.acted(entry)
+
+
+def _with(entry: AuditEntry, learnt: Learnt) -> AuditEntry:
+    return replace(entry, target={**entry.target, **learnt})
 
 
 def _wish_id(job_id: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._dead import GroupView, group_view
 from gotasks_dashboard._desk import Desk
-from gotasks_dashboard._endpoints import Call, Endpoint, Nothing
+from gotasks_dashboard._endpoints import Call, Endpoint, Name, Nothing
 from gotasks_dashboard._enqueueing import schema_of
 from gotasks_dashboard._history import Past, Place
 from gotasks_dashboard._query import written
@@ -32,8 +31,8 @@ _BOUNDS: Final = tuple(0.001 * 2**number for number in range(-10, 28))
 class TypeRangeQuery(RangeQuery):
     """Which type, and over how long."""
 
-    queue: Annotated[str, Field(min_length=1, max_length=200)]
-    type: Annotated[str, Field(min_length=1, max_length=200)]
+    queue: Name
+    type: Name
 
 
 class TypeView(TypedDict):

@@ -24,6 +24,24 @@ _DEEPEST: Final = 100
 _LONGEST_OTHER: Final = 1_000
 
 
+class TagError(ValueError):
+    """A tag that is none, or a value that does not fit its tag; ``path`` has dots, as a field's."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self._steps: list[str] = []
+
+    def below(self, step: object) -> TagError:
+        """Tell what the value is in that it was found in."""
+        self._steps.append(str(step))
+        return self
+
+    @property
+    def path(self) -> str:
+        """Where it is; empty for the whole value."""
+        return ".".join(reversed(self._steps))
+
+
 def dumped(value: object) -> bytes:
     """Write JSON that every parser reads, lone surrogates included."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
@@ -56,18 +74,25 @@ def untagged(value: Tagged) -> object:
     """Read what :func:`tagged` wrote.
 
     Raises:
-        ValueError: a tag that is none, or a value that does not fit its tag.
+        TagError: a tag that is none, or a value that does not fit its tag.
     """
     match value:
         case dict():
             tag = _tag_of(value)
             if tag is None:
-                return {key: untagged(each) for key, each in value.items()}
+                return {key: _inside(key, each) for key, each in value.items()}
             return _read(tag, value[tag])
         case list():
-            return [untagged(each) for each in value]
+            return [_inside(number, each) for number, each in enumerate(value)]
         case _:
             return value
+
+
+def _inside(step: object, value: Tagged) -> object:
+    try:
+        return untagged(value)
+    except TagError as error:
+        raise error.below(step) from error.__cause__
 
 
 def _written(value: datetime) -> str:
@@ -121,12 +146,12 @@ def _read(tag: str, value: object) -> object:
     if tag == "$object":
         if not isinstance(value, dict):
             raise _misfit(tag, value)
-        return {key: untagged(each) for key, each in value.items()}
+        return {key: _inside(key, each) for key, each in value.items()}
     read = _READERS.get(tag)
     if read is None:
         known = ", ".join(_READERS)
         msg = f"{tag!r} is no tag; there are {known}, and $object around an object with such a key"
-        raise ValueError(msg)
+        raise TagError(msg)
     if not isinstance(value, str):
         raise _misfit(tag, value)
     try:
@@ -135,8 +160,8 @@ def _read(tag: str, value: object) -> object:
         raise _misfit(tag, value) from error
 
 
-def _misfit(tag: str, value: object) -> ValueError:
-    return ValueError(f"{value!r:.100} does not fit the tag {tag}")
+def _misfit(tag: str, value: object) -> TagError:
+    return TagError(f"{value!r:.100} does not fit the tag {tag}")
 
 
 def _read_date(text: str) -> datetime:

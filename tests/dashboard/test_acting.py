@@ -260,7 +260,7 @@ async def test_all_settings_of_a_task_can_be_given_to_its_clone(lab: Lab, browse
         ({"backoff": {"kind": "fixed", "delay_ms": 10**30}}, "policy.backoff"),
         ({"backoff": {"kind": "exponential", "factor": "x"}}, "policy.backoff"),
         ({"metadata": {"$date": "2026-01-31T12:00:00Z"}}, "policy.metadata"),
-        ({"metadata": {"x": {"$int": "x"}}}, "policy.metadata"),
+        ({"metadata": {"x": {"$int": "x"}}}, "policy.metadata.x"),
         ({"metadata": [1]}, "policy.metadata"),
         ({"retry_until": "2099-01-01T00:00:00"}, "policy.retry_until"),
     ],
@@ -575,6 +575,9 @@ async def test_a_change_that_takes_too_long_is_given_up_and_told_of(
     (entry,) = (await read(client, "/api/audit"))["entries"]
     assert (entry["action"], entry["outcome"]) == (action, "failed")
     assert "longer than 0.1 s" in entry["error"]
+    is_counted = action == "delete"  # a job has done nothing yet
+    assert ("look before you try again" in entry["error"]) is not is_counted
+    assert ("may have been done" in answer.json()["detail"]) is not is_counted
     assert (await read(client, "/api/jobs"))["jobs"] == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gotasks_dashboard import Permission, dashboard
+from gotasks_dashboard import Permission, _live, dashboard
 from gotasks_dashboard._live import SHORTEST_SECONDS
 from gotasks_py import Manager, QueuePolicy
 from gotasks_py.controls import Controlling
@@ -160,6 +160,31 @@ async def test_a_store_that_is_away_is_told_of_and_so_is_its_return(
             name, update = await stream.next()
             if name == "update":
                 assert update["overview"]["queues"][0]["counts"]["pending"]["value"] == 2
+
+
+async def test_a_store_that_is_slow_is_told_of_while_it_is_waited_for(
+    mem_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_live, "_SLOW_SECONDS", 0.01)
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    ask = mem_lab.store.overview  # type: ignore[attr-defined]  # memory has it
+    answers = anyio.Event()
+    async with streaming(open_to_all(mem_lab.store)) as stream:
+        await settled(stream)
+
+        async def slow(queue: str | None = None) -> Any:
+            await answers.wait()
+            return await ask(queue)
+
+        monkeypatch.setattr(mem_lab.store, "overview", slow)
+        name, problem = await stream.next()
+        while name == "update":  # of what was before
+            name, problem = await stream.next()
+        assert (name, problem["code"]) == ("problem", "store_unavailable")
+        assert "this is how it was before" in problem["detail"]
+        answers.set()
+        name, told = await stream.next()
+        assert (name, told["changed"]["everything"]) == ("update", True)
 
 
 async def test_a_permission_that_is_withdrawn_ends_the_stream(

@@ -313,6 +313,7 @@ async def test_a_queue_shows_what_its_managers_declare(lab: Lab, browse: Browse)
         (found,) = (await read(browse(open_to_all(lab.store)), "/api/overview"))["queues"]
         return found
 
+    assert (await queue())["capacity"] == 0
     await beat("m.1", 3, 2)
     found = await queue()
     assert (found["policy"]["weight"], found["policy"]["workers"]) == (3, 2)
@@ -331,3 +332,22 @@ async def test_a_queue_shows_what_its_managers_declare(lab: Lab, browse: Browse)
 async def send_changes(client: httpx.AsyncClient, **changes: int) -> None:
     answer = await client.post("/api/queues/policy", json={"queue": "q", "changes": changes})
     assert answer.status_code == 200, answer.text
+
+
+async def test_who_has_no_handler_for_a_queue_runs_nothing_of_it(lab: Lab, browse: Browse) -> None:
+    for name in ("q", "declared", "small"):
+        await lab.store.register_queue(QueuePolicy(name))
+    node = Node(
+        id="m.1",
+        host="h",
+        pid=1,
+        version="1",
+        queues=["q", "declared", "small"],
+        types={"q": ["t"], "declared": [], "small": ["t"]},
+        workers={"q": 4, "small": 2},
+        capacity=6,
+    )
+    await metering(lab).report(Report(beat=Beat(node=node, good_for=HOUR)))
+    queues = (await read(browse(open_to_all(lab.store)), "/api/overview"))["queues"]
+    found = {each["name"]: (each["capacity"], each["nodes"]) for each in queues}
+    assert found == {"q": (4, 1), "declared": (0, 0), "small": (2, 1)}

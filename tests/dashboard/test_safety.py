@@ -143,6 +143,15 @@ async def test_whoever_cannot_be_judged_is_refused(mem_lab: Lab, browse: Browse)
         (403, {"Sec-Fetch-Site": "none"}),
         (403, {"Sec-Fetch-Site": None}),
         (403, {"Sec-Fetch-Site": None, "Origin": "http://evil.example"}),
+        (403, {"Sec-Fetch-Site": None, "Origin": "https://localhost"}),
+        (
+            403,
+            {
+                "Sec-Fetch-Site": None,
+                "Origin": "http://localhost",
+                "X-Forwarded-Proto": "https",
+            },
+        ),
         (403, {"Sec-Fetch-Site": None, "Origin": "null"}),
         (403, {"Sec-Fetch-Site": None, "Origin": "http://[broken"}),
         (415, {"Content-Type": "text/plain"}),
@@ -160,11 +169,24 @@ async def test_a_mutation_from_elsewhere_is_refused(
     assert answer.status_code == status
 
 
+@pytest.mark.parametrize(
+    ("base", "passed_on", "scheme"),
+    [
+        ("http://localhost", None, "http"),
+        ("https://localhost", None, "https"),
+        ("http://localhost", "https", "https"),  # a proxy ends TLS
+        ("http://localhost", "HTTPS, http", "https"),  # and another stands behind it
+    ],
+)
 @pytest.mark.parametrize("endpoint", WRITES, ids=named)
-async def test_an_origin_of_the_same_host_will_do(mem_lab: Lab, endpoint: Endpoint) -> None:
+async def test_an_origin_of_the_same_scheme_and_host_will_do(
+    mem_lab: Lab, endpoint: Endpoint, base: str, passed_on: str | None, scheme: str
+) -> None:
     transport = httpx.ASGITransport(app=open_to_all(mem_lab.store))
-    headers = {"X-Gotasks": "1", "Origin": "https://LOCALHOST:8080", "Host": "localhost:8080"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    headers = {"X-Gotasks": "1", "Origin": f"{scheme}://LOCALHOST:8080", "Host": "localhost:8080"}
+    if passed_on:
+        headers["X-Forwarded-Proto"] = passed_on
+    async with httpx.AsyncClient(transport=transport, base_url=base) as client:
         answer = await client.post(path_of(endpoint), json={"no": "such field"}, headers=headers)
     assert answer.json()["code"] == "bad_request"
 
