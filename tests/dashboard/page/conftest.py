@@ -22,6 +22,8 @@ from tests.lab import Lab, ManualClock, MemHand
 
 ROOT = Path(__file__).parents[3]
 OUTPUT = ROOT / "build" / "screenshots"
+AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
+SERIOUS = {"serious", "critical"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 15_000
 """How long a busy machine may take to show something; nothing is ever waited out."""
@@ -169,3 +171,14 @@ async def site(browser: Browser, shop: Lab) -> AsyncIterator[Site]:
 
 async def texts(page: Page, selector: str) -> Sequence[str]:
     return await page.locator(selector).all_inner_texts()
+
+
+async def findings(page: Page) -> Any:
+    """Ask axe; it is run past the policy that keeps scripts out."""
+    await page.evaluate(AXE.read_text())
+    told = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"]])
+        for each in told["violations"]
+        if each["impact"] in SERIOUS
+    ]

@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from gotasks_py import Fixed, Manager, MetricsConfig, QueuePolicy, TaskType
 from tests.dashboard.conftest import open_to_all
-from tests.dashboard.page.conftest import OUTPUT, ROOT, Site, a_dead_one, site_of
+from tests.dashboard.page.conftest import OUTPUT, Site, a_dead_one, findings, site_of
 from tests.lab import Lab
 
 pytestmark = pytest.mark.anyio
 
-AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE = 360
 TABLET = 768
 LAPTOP = 1280
-SERIOUS = {"serious", "critical"}
 LETTER = TaskType("emails", "send", dict[str, str], str)
 PATHS = {
     "overview": "",
@@ -69,17 +66,6 @@ async def busy(browser: Browser, shop: Lab) -> AsyncIterator[tuple[Site, str]]:
         await handles[0].result(10)
         async with site_of(browser, open_to_all(manager, title="shop")) as site:
             yield site, str(handles[-1].id)
-
-
-async def findings(page: Page) -> Any:
-    """Ask axe; it is run past the policy that keeps scripts out."""
-    await page.evaluate(AXE.read_text())
-    told = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [
-        (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"]])
-        for each in told["violations"]
-        if each["impact"] in SERIOUS
-    ]
 
 
 @pytest.mark.timeout(180)

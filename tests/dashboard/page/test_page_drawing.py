@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
+from gotasks_py import Controlling
 from tests.dashboard.page.conftest import Site
 from tests.lab import Lab
 
@@ -17,11 +18,12 @@ MORPH = """async steps => {
     const root = document.createElement("div");
     document.body.append(root);
     const kept = h("input", { id: "kept", key: "kept" });
+    const typed = () => h("input", { id: "typed" });
     const drawn = {
         notice: () => h("div", { class: "notice" }, "away"),
         row: () => h("div", { class: "row" }, "a row"),
         island: () => h("div", { class: "charts" }, island(kept)),
-        panel: () => h("section", { class: "panel", "aria-label": "Now" }, h("input", { id: "typed" })),
+        panel: () => h("section", { class: "panel", "aria-label": "Now" }, typed()),
         other: () => h("section", { class: "panel", "aria-label": "Then" }, "then"),
         text: () => "only text",
     };
@@ -77,16 +79,18 @@ async def test_what_comes_and_goes_touches_nothing_else(site: Site, steps: list[
 
 
 async def test_charts_stay_when_a_notice_comes_or_goes(site: Site, shop: Lab) -> None:
+    control = shop.store
+    assert isinstance(control, Controlling)
     page = await site.open("queues?queue=q")
     await expect(page.locator(".charts .plot svg")).to_have_count(3)
     same = "element => element.isSame"
     await page.locator(".charts").evaluate("element => { element.isSame = true }")
     heading = page.get_by_role("heading", level=1)
     for _ in range(2):
-        await shop.store.pause_queue("q")
+        await control.pause_queue("q")
         await expect(heading).to_contain_text("paused")
         assert await charts_of(page) == CHARTS
-        await shop.store.resume_queue("q")
+        await control.resume_queue("q")
         await expect(heading).not_to_contain_text("paused")
         assert await charts_of(page) == CHARTS
     await expect(page.locator(".charts .plot svg")).to_have_count(3)

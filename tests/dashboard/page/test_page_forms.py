@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from gotasks_py import Status, Task, TaskType
 from tests.dashboard.conftest import open_to_all
-from tests.dashboard.page.conftest import Site, site_of
+from tests.dashboard.page.conftest import Site, findings, site_of
 from tests.lab import Lab
 
 pytestmark = pytest.mark.anyio
@@ -44,11 +44,12 @@ class Order(BaseModel):
 
 
 ORDER = TaskType("q", "order", Order, None)
+NUMBER = TaskType("q", "number", int, None)
 
 
 @pytest.fixture
 async def site(browser: Browser, shop: Lab) -> AsyncIterator[Site]:
-    async with site_of(browser, open_to_all(shop.store, types=[ORDER])) as site:
+    async with site_of(browser, open_to_all(shop.store, types=[ORDER, NUMBER])) as site:
         yield site
 
 
@@ -190,3 +191,85 @@ async def test_a_taken_key_leads_to_the_task_that_has_it(site: Site, shop: Lab) 
     await page.get_by_role("button", name="Enqueue").click()
     await page.get_by_role("link", name="See the task that has it").click()
     await expect(page).to_have_url(f"{site.base}tasks/{task_id}")
+
+
+async def test_a_payload_that_is_one_value_has_a_label_and_fits_a_phone(
+    site: Site, shop: Lab
+) -> None:
+    page = await site.open("new?queue=q&type=number", width=360)
+    value = page.get_by_label("Value", exact=True)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert await findings(page) == []
+    await value.fill("many")
+    field = page.locator(".field", has=value)
+    await expect(field.get_by_role("alert")).to_have_text("needs a whole number")
+    await value.fill("7")
+    task = await enqueued(page, shop)
+    assert task.payload == {"value": 7}
+
+
+@pytest.mark.parametrize("kind", ["order", "number", "other"])
+async def test_options_that_do_not_fit_are_told_at_their_fields(site: Site, kind: str) -> None:
+    page = await site.open(f"new?queue=q&type={kind}")
+    wrong = {"Delay (s)": "-5", "Priority": "1.5", "Attempts": "0"}
+    await page.get_by_text("More options").click()
+    for label, text in wrong.items():
+        await page.get_by_label(label, exact=True).fill(text)
+    await page.get_by_text("More options").click()
+    if kind == "other":
+        await page.get_by_label("JSON", exact=True).fill("1")
+    elif kind == "number":
+        await page.get_by_label("Value", exact=True).fill("1")
+    else:
+        await page.get_by_label("number", exact=True).fill("1")
+    await page.get_by_role("button", name="Enqueue").click()
+    for label in wrong:
+        field = page.locator(".field", has=page.get_by_label(label, exact=True))
+        await expect(field.get_by_role("alert")).to_be_visible()
+    payload = page.get_by_role("region", name="Payload")
+    await expect(payload.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_text("policy.")).to_have_count(0)
+    await page.get_by_label("Delay (s)").fill("soon")
+    await page.get_by_role("button", name="Enqueue").click()
+    field = page.locator(".field", has=page.get_by_label("Delay (s)"))
+    await expect(field.get_by_role("alert")).to_have_text("a number is needed")
+
+
+async def test_a_policy_that_does_not_fit_is_told_at_its_field(site: Site) -> None:
+    page = await site.open("queues?queue=q")
+    await page.get_by_label("Weight").fill("99999999999")
+    await page.get_by_role("button", name="Save").click()
+    field = page.locator(".field", has=page.get_by_label("Weight"))
+    await expect(field.get_by_role("alert")).to_contain_text("less than or equal to")
+    await page.get_by_label("Weight").fill("9")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("changed here")).to_be_visible()
+
+
+async def test_a_large_payload_is_edited_as_text(site: Site, shop: Lab) -> None:
+    rows = [{"i": at, "s": "x" * 20} for at in range(5_000)]
+    given = {"number": 1, "rows": rows}
+    task_id = await shop.enqueue(type="order", payload=given)
+    page = await site.open(f"new?from={task_id}")
+    area = page.get_by_label("JSON", exact=True)
+    await expect(area).to_have_value(re.compile('"number": 1'))
+    await expect(page.get_by_text("too large to have a field for each value")).to_be_visible()
+    assert await page.locator("main *").count() < 500
+    await area.evaluate(
+        """area => {
+            const own = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value");
+            window.written = 0;
+            Object.defineProperty(area, "value", {
+                get: () => own.get.call(area),
+                set: text => { window.written += 1; own.set.call(area, text); },
+            });
+        }"""
+    )
+    await page.get_by_label("Tags").press_sequentially("abc")
+    await shop.enqueue()  # which draws the page again
+    await expect(page.locator(".sidebar .stream")).to_have_text("Live")
+    task = await enqueued(page, shop)
+    assert await page.evaluate("window.written") == 0
+    assert list(task.tags) == ["abc"]
+    assert isinstance(task.payload, dict)
+    assert task.payload["number"] == 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
 from playwright.async_api import expect
 
-from gotasks_py import Status
+from gotasks_py import Count, Status, TaskFilter, TaskPage
 from tests.dashboard.page.conftest import Site, a_dead_one, texts
 from tests.lab import Lab
 
@@ -198,3 +199,62 @@ async def test_a_group_of_dead_letters_is_requeued(site: Site, shop: Lab) -> Non
     with anyio.fail_after(10):
         for each in ids:
             assert (await shop.get(shop.store.parse_id(each))).status is Status.PENDING
+
+
+async def test_what_is_not_found_yet_is_looked_for_further(
+    site: Site, shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id = await a_dead_one(shop, "boom")
+    find = shop.store.find_tasks  # type: ignore[attr-defined]  # memory has it
+
+    async def bounded(wanted: TaskFilter, **how: Any) -> TaskPage:
+        """Find nothing in the first four looks."""
+        looks = int(how.pop("cursor") or 0)
+        return TaskPage([], str(looks + 1)) if looks < 4 else await find(wanted, **how)
+
+    async def unsure(*_: object, **__: object) -> Count:
+        return Count(0, is_exact=False)
+
+    monkeypatch.setattr(shop.store, "find_tasks", bounded)
+    monkeypatch.setattr(shop.store, "count_tasks", unsure)
+    page = await site.open("tasks?q=error%3Aboom")
+    await expect(page.get_by_text("None found yet")).to_be_visible()
+    await expect(page.get_by_text("No task fits")).to_have_count(0)
+    await expect(page.get_by_text("an unknown number of tasks")).to_be_visible()
+    await page.get_by_role("button", name="Look further").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await expect(page).to_have_url(re.compile("cursor=4"))
+    await page.go_back()
+    await page.get_by_role("button", name="Select all matching").click()
+    await expect(page.get_by_text("All matching")).to_be_visible()
+    monkeypatch.setattr(shop.store, "find_tasks", find)
+    await page.get_by_role("button", name="Requeue").click()
+    dialog = page.get_by_role("dialog", name="Requeue all that match?")
+    await expect(dialog).to_contain_text("error:boom")
+    await dialog.get_by_role("button", name="Requeue all").click()
+    await expect(page.get_by_role("region", name="Bulk job")).to_contain_text("1 requeued")
+    assert (await shop.get(shop.store.parse_id(task_id))).status is Status.PENDING
+
+
+async def test_it_is_not_looked_further_for_ever(
+    site: Site, shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def endless(*_: object, **__: object) -> TaskPage:
+        nonlocal looks
+        looks += 1
+        return TaskPage([], f"c{looks}")
+
+    monkeypatch.setattr(shop.store, "find_tasks", endless)
+    page = await site.open("tasks?q=error%3Aboom")
+    await page.get_by_role("button", name="Look further").click()
+    await expect(page).to_have_url(re.compile("cursor=c"))
+    await expect(page.get_by_role("button", name="Look further")).to_be_enabled()
+    assert looks < 40
+
+
+async def test_an_address_of_no_task_says_so(site: Site) -> None:
+    for path in ("tasks/zzz", f"tasks/{'0' * 24}", "tasks/count", "tasks/%25zz"):
+        page = await site.open(path)
+        await expect(page.get_by_role("alert")).to_contain_text(re.compile("no task|not exist"))

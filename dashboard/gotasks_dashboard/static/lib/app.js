@@ -1,6 +1,6 @@
 // The frame around the pages: addresses, navigation, dialogs, messages, bulk jobs.
 
-import { address, get, messageOf, post } from "./api.js";
+import { Problem, address, get, messageOf, post } from "./api.js";
 import { h, show } from "./dom.js";
 import { tick } from "./format.js";
 import { Jobs } from "./jobs.js";
@@ -111,9 +111,16 @@ export class App {
 		if (this.page) this.redraw(this.page);
 	}
 
+	/** Does the frame tell of a problem already, which is over by itself? @param {unknown} problem */
+	tells(problem) {
+		const isPassing = problem instanceof Problem && ["store_unavailable", "offline"].includes(problem.code);
+		return isPassing && this.liveState.state === "away";
+	}
+
 	/** @param {Page} page @returns {Dom.Child} */
 	contentOf(page) {
-		const problem = page.problem && problemNotice(page.problem, () => void page.reload());
+		const isTold = page.isLoaded && this.tells(page.problem);
+		const problem = page.problem && !isTold && problemNotice(page.problem, () => void page.reload());
 		if (page.isLoaded || (problem && page.isBare)) return [problem, page.draw()];
 		if (problem) return [h("h1", { tabindex: "-1" }, page.title || "Something went wrong"), problem];
 		return h(

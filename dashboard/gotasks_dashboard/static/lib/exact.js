@@ -38,6 +38,25 @@ export const wholeNumber = (digits) => (isExact(digits) ? Number(digits) : { $in
 export const written = (value) => JSON.stringify(value, null, 2);
 
 /**
+ * Write a large value on few lines, which browsers lay out many times as fast.
+ * @param {Api.Tagged} value
+ * @param {number} [depth]  How deep values have lines of their own.
+ * @returns {string}
+ */
+export function writtenLarge(value, depth = 2) {
+	if (depth === 0 || value === null || typeof value !== "object") return JSON.stringify(value);
+	const [lines, ends] = Array.isArray(value)
+		? [value.map((each) => writtenLarge(each, depth - 1)), "[]"]
+		: [
+				Object.entries(value).map(
+					([key, each]) => `${JSON.stringify(key)}: ${writtenLarge(each, depth - 1)}`,
+				),
+				"{}",
+			];
+	return `${ends[0]}\n${lines.join(",\n")}\n${ends[1]}`;
+}
+
+/**
  * The tag of a value and what is tagged; an object that only looks like a tag is none.
  * @param {Api.Tagged | undefined} value
  * @returns {[string, Api.Tagged] | null}

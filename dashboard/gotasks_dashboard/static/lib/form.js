@@ -40,14 +40,11 @@ export class SchemaForm {
 			this.redraw();
 		};
 		const schema = resolved(this.root, this.root);
-		const body = this.control({
-			schema,
-			value: this.value,
-			path: "",
-			label: "Payload",
-			isRequired: true,
-			set,
-		});
+		const part = { schema, value: this.value, path: "", label: "Payload", isRequired: true, set };
+		const hasFields = ["object", "map", "array", "tuple"].includes(kindOf(schema, this.root));
+		const body = hasFields
+			? this.control(part)
+			: h("div", { class: "form" }, this.field({ ...part, label: schema.title ?? "Value" }));
 		const rest = this.errors.filter((each) => !this.told.has(each));
 		return [
 			rest.map((each) => notice("error", each.path ? `${each.path}: ${each.message}` : each.message)),
@@ -57,12 +54,13 @@ export class SchemaForm {
 
 	/** The errors of a place, or of all below it that nothing else has told. @param {string} path @param {boolean} isDeep */
 	claim(path, isDeep) {
+		const above = path ? `${path}.` : "";
 		const found = this.errors.filter(
-			(each) => !this.told.has(each) && (each.path === path || (isDeep && each.path.startsWith(`${path}.`))),
+			(each) => !this.told.has(each) && (each.path === path || (isDeep && each.path.startsWith(above))),
 		);
 		for (const each of found) this.told.add(each);
 		return found.map((each) =>
-			each.path === path ? each.message : `${each.path.slice(path.length + 1)}: ${each.message}`,
+			each.path === path ? each.message : `${each.path.slice(above.length)}: ${each.message}`,
 		);
 	}
 

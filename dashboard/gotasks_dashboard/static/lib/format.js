@@ -32,7 +32,10 @@ export const plural = (count, noun, nouns = `${noun}s`) =>
 	`${numbers.format(count)} ${count === 1 ? noun : nouns}`;
 
 /** @param {Api.Count} count */
-export const tasksOf = (count) => (count.is_exact ? plural(count.value, "task") : `${counted(count)} tasks`);
+export function tasksOf(count) {
+	if (count.is_exact) return plural(count.value, "task");
+	return count.value > 0 ? `${counted(count)} tasks` : "an unknown number of tasks";
+}
 
 /** A rate, short enough for a table. @param {number} value */
 export function rate(value) {

@@ -61,10 +61,16 @@ export class Jobs {
 				h("code", { class: "query" }, order.query || "everything"),
 				" when it is carried out.",
 			);
+		const isUnknown = count.value === 0;
 		this.app.ask({
-			title: `${how.title ?? verb} ${tasksOf(count)}?`,
-			body: [about, h("p", null, DOES[order.action])],
-			action: `${verb} ${counted(count)}`,
+			title: `${how.title ?? verb} ${isUnknown ? "all that match" : tasksOf(count)}?`,
+			body: [
+				about,
+				isUnknown &&
+					h("p", null, "None was found yet, but there are more to look through than can be counted."),
+				h("p", null, DOES[order.action]),
+			],
+			action: `${verb} ${isUnknown ? "all" : counted(count)}`,
 			kind: order.action === "requeue" ? "primary" : "danger",
 			run: async () => {
 				await this.start(order);

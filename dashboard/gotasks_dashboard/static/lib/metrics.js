@@ -21,6 +21,7 @@ const AGAIN_MS = /** @type {Record<string, number>} */ ({
 	"24h": 60_000,
 	"7d": 120_000,
 });
+const PROBLEM_MS = 2_000;
 
 export class MetricCharts {
 	/**
@@ -32,7 +33,8 @@ export class MetricCharts {
 		this.page = page;
 		this.about = about;
 		this.range = page.param("range") || "1h";
-		this.problem = "";
+		/** @type {Error | null} */
+		this.problem = null;
 		this.loadedAt = 0;
 		this.isEmpty = false;
 		this.throughput = new Chart(
@@ -65,19 +67,20 @@ export class MetricCharts {
 			/** @type {Api.Metrics} */
 			const metrics = await get("metrics", { range, ...this.about }, this.page.abort.signal);
 			if (range !== this.range) return;
-			this.problem = "";
+			this.problem = null;
 			this.put(metrics);
 			if (!metrics.is_complete) this.timer = setTimeout(() => void this.load(), 2000);
 		} catch (error) {
 			if (isAbort(error)) return;
-			this.problem = messageOf(error);
+			this.problem = error instanceof Error ? error : new Error(String(error));
 		}
 		this.page.redraw();
 	}
 
 	/** Load again once that may show more. */
 	async touch() {
-		if (Date.now() - this.loadedAt >= (AGAIN_MS[this.range] ?? 10_000)) await this.load();
+		const wait = this.problem ? PROBLEM_MS : (AGAIN_MS[this.range] ?? 10_000);
+		if (Date.now() - this.loadedAt >= wait) await this.load();
 	}
 
 	leave() {
@@ -125,7 +128,7 @@ export class MetricCharts {
 	draw() {
 		if (!this.page.app.session.features.metrics) return null;
 		return [
-			this.problem && notice("warning", this.problem),
+			this.problem && !this.page.app.tells(this.problem) && notice("warning", messageOf(this.problem)),
 			h("div", { class: "charts" }, this.throughput.slot(), this.wait.slot(), this.run.slot()),
 		];
 	}

@@ -1,5 +1,6 @@
 // How a new task is to be treated: what was typed, and what it says.
 
+import { messageOf } from "./api.js";
 import { h } from "./dom.js";
 import { parseExact, written } from "./exact.js";
 import { localInput, now } from "./format.js";
@@ -46,6 +47,9 @@ export class TaskOptions {
 	typed = {};
 	/** What else is said of an option. @type {Record<string, string>} */
 	notes = {};
+
+	/** What is wrong with them. @type {Record<string, string>} */
+	errors = {};
 
 	/** Begin with those of another task; a key that it still holds is left to it. @param {Api.Task} task */
 	take(task) {
@@ -99,29 +103,47 @@ export class TaskOptions {
 			id,
 			autocomplete: "off",
 			value: this.typed[name] ?? "",
-			oninput: (/** @type {any} */ event) => (this.typed[name] = event.target.value),
+			oninput: (/** @type {any} */ event) => {
+				this.typed[name] = event.target.value;
+				delete this.errors[name];
+			},
 		};
 		const control =
 			as === "json"
 				? h("textarea", { ...common, class: "code low", rows: "2", spellcheck: "false" })
 				: h("input", { ...common, type: as === "time" ? "datetime-local" : "text", step: as ? "1" : null });
 		const note = this.notes[name];
-		return field(label, control, { id, hint: note ? [hint, ". ", note] : hint });
+		const error = this.errors[name] ?? null;
+		return field(label, control, { id, hint: note ? [hint, ". ", note] : hint, error });
 	}
 
-	/** What was given. Throws what cannot be read. */
+	/** Take in what the server says of them; tell what it says of something else. @param {Api.FieldError[]} errors */
+	claim(errors) {
+		const rest = [];
+		for (const each of errors) {
+			const [part, name = "", ...below] = each.path.split(".");
+			if (part !== "policy" || !OPTIONS.some((option) => option.name === name)) rest.push(each);
+			else this.errors[name] = [below.join("."), each.message].filter(Boolean).join(": ");
+		}
+		return rest;
+	}
+
+	/** What was given. Throws if some of it cannot be read, which is marked. */
 	read() {
+		this.errors = {};
 		/** @type {Record<string, unknown>} */
 		const found = {};
-		for (const { name, label, read } of OPTIONS) {
+		for (const { name, read } of OPTIONS) {
 			const text = (this.typed[name] ?? "").trim();
 			if (!text) continue;
 			try {
 				found[name] = read(text);
 			} catch (error) {
-				throw new Error(`${label}: ${error instanceof Error ? error.message : error}`, { cause: error });
+				this.errors[name] = messageOf(error);
 			}
 		}
+		if (Object.keys(this.errors).length > 0)
+			throw new Error("Some of the options cannot be read: see what is marked.");
 		return found;
 	}
 }

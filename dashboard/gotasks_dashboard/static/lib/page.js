@@ -91,7 +91,7 @@ export class Page {
 	/** Told of each update. @param {Api.Update} update */
 	updated(update) {
 		if (this.isGone()) return;
-		if (this.concerns(update)) this.touch();
+		if (this.problem || this.concerns(update)) this.touch();
 	}
 
 	/** What is not there will not come back. */

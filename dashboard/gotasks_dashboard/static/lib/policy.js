@@ -1,6 +1,6 @@
 // The policy of a queue, which is edited while the queue works.
 
-import { messageOf, post } from "./api.js";
+import { Problem, messageOf, post } from "./api.js";
 import { h } from "./dom.js";
 import { span } from "./format.js";
 import { badge, button, facts, faint, field, notice, panel } from "./ui.js";
@@ -66,6 +66,8 @@ export class PolicyForm {
 		/** What was typed; what was not is as the queue has it. @type {Partial<Record<Name, string>>} */
 		this.typed = {};
 		this.problem = "";
+		/** What the server refused. @type {Partial<Record<Name, string>>} */
+		this.refused = {};
 	}
 
 	/** @param {Api.Queue} queue */
@@ -137,12 +139,14 @@ export class PolicyForm {
 	/** @param {Name} name @param {string} text */
 	type(name, text) {
 		this.typed[name] = text;
+		delete this.refused[name];
 		this.redraw();
 	}
 
 	undo() {
 		this.typed = {};
 		this.problem = "";
+		this.refused = {};
 		this.redraw();
 	}
 
@@ -151,6 +155,8 @@ export class PolicyForm {
 		const rule = FIELDS.find((each) => each.name === name);
 		if (!rule || this.typed[name] === undefined) return null;
 		if (text.trim() === "") return (policy[name] ?? null) === null ? null : "a number is needed";
+		const refused = this.refused[name];
+		if (refused) return refused;
 		const value = Number(text);
 		if (!Number.isFinite(value) || value < rule.least) return `a number from ${rule.least}`;
 		return rule.isWhole && !Number.isInteger(value) ? "a whole number" : null;
@@ -185,9 +191,19 @@ export class PolicyForm {
 			this.problem = "";
 			this.app.toast(told);
 		} catch (error) {
-			this.problem = messageOf(error);
+			this.refuse(error);
 		}
 		await this.app.reloadOverview();
+	}
+
+	/** @param {unknown} error */
+	refuse(error) {
+		const errors = error instanceof Problem ? error.errors : [];
+		for (const { path, message } of errors) {
+			const rule = FIELDS.find((each) => path === `changes.${each.name}`);
+			if (rule) this.refused[rule.name] = message;
+		}
+		this.problem = errors.length > 0 ? "Some of it does not fit: see what is marked." : messageOf(error);
 	}
 }
 

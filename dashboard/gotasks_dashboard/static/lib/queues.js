@@ -45,6 +45,13 @@ export function pauseMark(queue) {
 	);
 }
 
+/** What should be none at all. @param {number} value @param {"warn" | "bad"} level */
+export const perMinute = (value, level) => (value ? h("span", { class: level }, rate(value)) : faint("0"));
+
+/** What became of a queue's tasks, minute by minute. @param {Api.Queue} queue */
+export const queueSpark = ({ name: queue, spark }) =>
+	sparkline(spark.done, spark.failed, { label: `Done and failed of ${queue} in the last half hour` });
+
 /**
  * @param {App} app
  * @param {Api.Queue[]} queues
@@ -88,12 +95,8 @@ export function queueTable(app, queues, chosen = "") {
 			],
 		},
 		{ head: "Done/min", class: "number", cell: (each) => rate(each.rates.done) },
-		{
-			head: "Failed/min",
-			class: "number",
-			cell: (each) =>
-				each.rates.failed ? h("span", { class: "warn" }, rate(each.rates.failed)) : faint("0"),
-		},
+		{ head: "Failed/min", class: "number", cell: (each) => perMinute(each.rates.failed, "warn") },
+		{ head: "Dead/min", class: "number", cell: (each) => perMinute(each.rates.dead, "bad") },
 		{
 			head: "Dead",
 			class: "number",
@@ -107,10 +110,7 @@ export function queueTable(app, queues, chosen = "") {
 		{
 			head: "30 min",
 			class: "chart-cell",
-			cell: (each) =>
-				sparkline(each.spark.done, each.spark.failed, {
-					label: `Done and failed of ${each.name} in the last half hour`,
-				}),
+			cell: queueSpark,
 		},
 	];
 	return table("Queues", columns, queues, (each) => each.name, {

@@ -42,7 +42,7 @@ export function pathOf(url) {
 
 /** @param {string} path @returns {Route} */
 export function routeOf(path) {
-	if (/^tasks\/[0-9a-f]{24}$/i.test(path)) {
+	if (/^tasks\/[^/]+$/.test(path)) {
 		return { panel: "tasks", make: async () => (await import("../pages/task.js")).TaskPage };
 	}
 	const make = PAGES[path];

@@ -173,7 +173,7 @@ export function table(label, columns, rows, keyOf, how = {}) {
 	);
 	return h(
 		"div",
-		{ class: "table-box", tabindex: "0", role: "region", "aria-label": label },
+		{ class: "table-box", tabindex: "0", role: "group", "aria-label": label },
 		h(
 			"table",
 			{ class: `cards ${how.class ?? ""}` },

@@ -1,12 +1,17 @@
 import { Problem, address, get, messageOf, post } from "../lib/api.js";
-import { h } from "../lib/dom.js";
-import { parseExact, written } from "../lib/exact.js";
+import { h, island } from "../lib/dom.js";
+import { parseExact, written, writtenLarge } from "../lib/exact.js";
 import { SchemaForm } from "../lib/form.js";
 import { TaskOptions } from "../lib/options.js";
 import { Page } from "../lib/page.js";
 import { initial, resolved } from "../lib/schema.js";
 import { pageHead } from "../lib/shell.js";
 import { button, empty, faint, field, link, notice, panel, segmented, taskAddress } from "../lib/ui.js";
+
+/** What has more values than this, or more text, is edited as text. */
+const MOST_VALUES = 1_000;
+const MOST_LETTERS = 100_000;
+const MOST_ERRORS = 10;
 
 export class NewPage extends Page {
 	title = "New task";
@@ -18,15 +23,38 @@ export class NewPage extends Page {
 	schema = null;
 	/** @type {SchemaForm | null} */
 	form = null;
-	/** What is edited as text, as long as it is. @type {string | null} */
-	text = "{}";
+	/** Is the payload edited as text? */
+	isText = true;
+	area = h("textarea", {
+		id: "payload-json",
+		key: "payload-json",
+		class: "code",
+		rows: "12",
+		spellcheck: "false",
+		value: "{}",
+		oninput: () => this.edited(),
+	});
+	/** Is it too large to have a field for each value? */
+	isLarge = false;
 	options = new TaskOptions();
 	/** Has somebody entered a payload? It is kept whatever type is chosen then. */
 	isEdited = false;
 	/** @type {Problem | Error | null} */
 	refusal = null;
+	/** What is wrong with something else than an option. @type {Api.FieldError[]} */
+	errors = [];
 	said = "";
 	cloned = "";
+
+	/** What is edited as text, as long as it is. @returns {string | null} */
+	get text() {
+		return this.isText ? this.area.value : null;
+	}
+
+	set text(text) {
+		this.isText = text !== null;
+		if (text !== null) this.area.value = text;
+	}
 
 	/** A draft outlives whatever happens to the rest. */
 	isGone() {
@@ -68,10 +96,20 @@ export class NewPage extends Page {
 		this.refusal = null;
 		const schema = this.schema;
 		const begun = schema && initial(resolved(schema, schema), schema);
-		const fits = schema && (payload === undefined || isOfKind(payload, begun));
+		this.isLarge = payload !== undefined && isLarge(payload);
+		const fits = schema && !this.isLarge && (payload === undefined || isOfKind(payload, begun));
 		this.form =
-			schema && new SchemaForm(schema, fits && payload !== undefined ? payload : begun, () => this.edited());
-		this.text = fits ? null : payload === undefined ? "{}" : written(payload);
+			schema && !this.isLarge
+				? new SchemaForm(schema, fits && payload !== undefined ? payload : begun, () => this.edited())
+				: null;
+		this.area.wrap = this.isLarge ? "off" : "soft";
+		this.text = fits
+			? null
+			: payload === undefined
+				? "{}"
+				: this.isLarge
+					? writtenLarge(payload)
+					: written(payload);
 	}
 
 	edited() {
@@ -83,9 +121,9 @@ export class NewPage extends Page {
 	/** What was entered, however; undefined as long as nothing was, null for what is no JSON. */
 	entered() {
 		if (!this.isEdited) return undefined;
-		if (this.text === null) return this.form?.value;
+		if (!this.isText) return this.form?.value;
 		try {
-			return parseExact(this.text);
+			return parseExact(this.area.value);
 		} catch {
 			return null;
 		}
@@ -207,7 +245,7 @@ export class NewPage extends Page {
 				["form", "Form"],
 				["json", "JSON"],
 			],
-			this.text === null ? "form" : "json",
+			this.isText ? "json" : "form",
 			(chosen) => this.turn(chosen === "json"),
 		);
 	}
@@ -215,41 +253,40 @@ export class NewPage extends Page {
 	/** @param {boolean} isText */
 	turn(isText) {
 		const { form } = this;
-		if (!form || isText === (this.text !== null)) return;
+		if (!form || isText === this.isText) return;
 		if (isText) this.text = written(form.value ?? null);
 		else {
 			try {
-				form.value = parseExact(this.text ?? "null");
+				const value = parseExact(this.area.value);
+				if (isLarge(value)) throw new Error("This is too large for a form.");
+				form.value = value;
 				form.drafts.clear();
 				this.text = null;
 				this.refusal = null;
 			} catch (error) {
-				this.refusal = new Error(`This is no JSON yet: ${messageOf(error)}`);
+				const isJson = !(error instanceof SyntaxError);
+				this.refusal = new Error(isJson ? messageOf(error) : `This is no JSON yet: ${messageOf(error)}`);
 			}
 		}
 		this.redraw();
 	}
 
 	payload() {
-		if (this.text === null && this.form) return this.form.draw();
+		if (!this.isText && this.form) return this.form.draw();
 		if (!this.type && this.types.some((each) => each.schema))
 			return empty("types", "Choose a type first", "Its payload's form appears here.");
+		const large = this.isLarge && "It is too large to have a field for each value. ";
 		const hint =
 			'Whole numbers of up to 64 bits are kept as they are; other values by tags: {"$date": "2026-01-31T12:00:00Z"}, {"$bytes": "base64"}, {"$float": "NaN"}.';
-		const area = h("textarea", {
-			id: "payload-json",
-			class: "code",
-			rows: "12",
-			spellcheck: "false",
-			value: this.text ?? "",
-			oninput: (event) => ((this.text = event.target.value), this.edited()),
-		});
-		const errors = this.refusal instanceof Problem ? this.refusal.errors : [];
+		const errors = this.errors.map((each) => (each.path ? `${each.path}: ${each.message}` : each.message));
 		return h(
 			"div",
 			{ class: "form" },
-			field("JSON", area, { id: "payload-json", hint }),
-			errors.map((each) => h("p", { class: "error" }, each.path ? `${each.path}: ` : "", each.message)),
+			field("JSON", island(this.area), {
+				id: "payload-json",
+				hint: [large, hint],
+				error: errors.slice(0, MOST_ERRORS).join("\n"),
+			}),
 		);
 	}
 
@@ -258,8 +295,9 @@ export class NewPage extends Page {
 		if (this.said) return notice("info", this.said);
 		if (!refusal) return null;
 		const existing = refusal instanceof Problem && refusal.existingId;
-		const isTold = refusal instanceof Problem && refusal.code === "bad_payload" && refusal.errors.length > 0;
-		const text = isTold ? "The payload does not fit: see what is marked." : refusal.message;
+		const isTold = refusal instanceof Problem && refusal.errors.length > 0;
+		const what = refusal instanceof Problem && refusal.code === "bad_payload" ? "The payload" : "Some of it";
+		const text = isTold ? `${what} does not fit: see what is marked.` : refusal.message;
 		return notice(
 			"error",
 			text,
@@ -279,9 +317,9 @@ export class NewPage extends Page {
 
 	/** The request, in which a payload typed as JSON stands as it was typed. @param {boolean} withPolicy */
 	body(withPolicy) {
-		if (this.form && this.text === null && !this.form.isReadable())
+		if (this.form && !this.isText && !this.form.isReadable())
 			throw new Error("Some of what was typed cannot be read: see what is marked.");
-		const payload = this.text === null ? JSON.stringify(this.form?.value ?? null) : checked(this.text);
+		const payload = this.isText ? checked(this.area.value) : JSON.stringify(this.form?.value ?? null);
 		const head = JSON.stringify({
 			queue: this.queue,
 			type: this.type,
@@ -293,8 +331,7 @@ export class NewPage extends Page {
 	/** @param {"tasks" | "tasks/validate"} path */
 	async send(path) {
 		this.said = "";
-		this.refusal = null;
-		if (this.form) this.form.errors = [];
+		this.refuse(null);
 		try {
 			if (!this.queue || !this.type) throw new Error("Which queue, and which type?");
 			/** @type {{id?: string}} */
@@ -306,12 +343,35 @@ export class NewPage extends Page {
 			}
 			this.said = "The payload fits.";
 		} catch (error) {
-			this.refusal = error instanceof Error ? error : new Error(String(error));
-			if (error instanceof Problem && this.form) this.form.errors = error.errors;
+			this.refuse(error instanceof Error ? error : new Error(String(error)));
 		}
 		this.redraw();
-		/** @type {HTMLElement | null} */ (document.querySelector(".wrong input, .wrong textarea"))?.focus();
+		/** @type {HTMLElement | null} */
+		const first = document.querySelector(".wrong input, .wrong textarea");
+		for (const folded of document.querySelectorAll("details:has(.wrong)")) folded.setAttribute("open", "");
+		first?.focus();
 	}
+
+	/** Take in what is wrong, each where it is told. @param {Problem | Error | null} refusal */
+	refuse(refusal) {
+		this.refusal = refusal;
+		if (!refusal) this.options.errors = {};
+		this.errors = refusal instanceof Problem ? this.options.claim(refusal.errors) : [];
+		if (this.form) this.form.errors = this.errors;
+	}
+}
+
+/** @param {Api.Tagged} value */
+function isLarge(value) {
+	let left = MOST_VALUES;
+	let letters = MOST_LETTERS;
+	/** @param {Api.Tagged} each @returns {boolean} */
+	const fits = (each) => {
+		if ((left -= 1) < 0) return false;
+		if (typeof each === "string") return (letters -= each.length) >= 0;
+		return each === null || typeof each !== "object" || Object.values(each).every(fits);
+	};
+	return !fits(value);
 }
 
 /** @param {string} text */

@@ -26,7 +26,7 @@ export class NodesPage extends Page {
 
 	draw() {
 		const queue = this.param("queue");
-		const nodes = queue ? this.nodes.filter((each) => each.queues.includes(queue)) : this.nodes;
+		const nodes = queue ? this.nodes.filter((each) => typesOn(each, queue)) : this.nodes;
 		const versions = new Set(this.nodes.map((each) => each.version));
 		const hint = [
 			"Start a worker: ",

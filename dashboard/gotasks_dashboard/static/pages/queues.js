@@ -1,11 +1,11 @@
 import { address, get, post } from "../lib/api.js";
 import { ChartGroup } from "../lib/charts.js";
 import { h } from "../lib/dom.js";
-import { counted, integer, localInput, now, plural } from "../lib/format.js";
+import { counted, integer, localInput, now, plural, rate } from "../lib/format.js";
 import { MetricCharts } from "../lib/metrics.js";
 import { Page } from "../lib/page.js";
 import { PolicyForm } from "../lib/policy.js";
-import { age, pauseMark, queueTable, scheduled, waiting } from "../lib/queues.js";
+import { age, pauseMark, perMinute, queueSpark, queueTable, scheduled, waiting } from "../lib/queues.js";
 import { pageHead } from "../lib/shell.js";
 import {
 	ago,
@@ -46,6 +46,7 @@ export class QueuesPage extends Page {
 
 	/** @param {Api.Update} update */
 	updated(update) {
+		if (this.problem) this.touch();
 		if (update.overview) void this.charts?.touch();
 	}
 
@@ -175,6 +176,10 @@ export class QueuesPage extends Page {
 					["Backlog", countLink(queue.backlog, waiting(queue.name))],
 					["Scheduled", countLink(queue.scheduled, scheduled(queue.name))],
 					["Running", [of("running"), faint(` of ${integer(queue.capacity)}`)]],
+					["Done/min", rate(queue.rates.done)],
+					["Failed/min", perMinute(queue.rates.failed, "warn")],
+					["Dead/min", perMinute(queue.rates.dead, "bad")],
+					["30 min", queueSpark(queue)],
 					["Done", of("done")],
 					["Dead", of("dead")],
 					["Cancelled", of("cancelled")],

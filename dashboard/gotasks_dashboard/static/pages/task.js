@@ -1,10 +1,11 @@
-import { address, get } from "../lib/api.js";
+import { Problem, address, get } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { scalarText, tagOf, written } from "../lib/exact.js";
 import { plural, preciseTime, span } from "../lib/format.js";
 import { icon } from "../lib/icons.js";
 import { Page } from "../lib/page.js";
 import { shortId } from "../lib/rows.js";
+import { pathOf } from "../lib/routes.js";
 import { pageHead } from "../lib/shell.js";
 import { timeline } from "../lib/timeline.js";
 import { Tree } from "../lib/tree.js";
@@ -25,7 +26,7 @@ import {
 import { queueAddress } from "../lib/queues.js";
 
 export class TaskPage extends Page {
-	id = this.url.pathname.slice(-24);
+	id = decoded(pathOf(this.url).slice("tasks/".length));
 	title = `Task ${shortId(this.id)}`;
 	/** @type {Api.Task | null} */
 	task = null;
@@ -37,6 +38,12 @@ export class TaskPage extends Page {
 	};
 
 	async load() {
+		if (!/^[0-9a-f]{24}$/i.test(this.id))
+			throw new Problem(
+				404,
+				"task_not_found",
+				`There is no task ${this.id}: an id has 24 hexadecimal digits.`,
+			);
 		const task = /** @type {Api.Task} */ (await get(`tasks/${this.id}`, {}, this.abort.signal));
 		this.task = task;
 		this.title = `${task.type} ${shortId(task.id)}`;
@@ -316,4 +323,13 @@ function attempt(error, isLast, app, task) {
 				)
 			: task.hidden && faint("The traceback is hidden."),
 	);
+}
+
+/** @param {string} text As an address has it. */
+function decoded(text) {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		return text;
+	}
 }

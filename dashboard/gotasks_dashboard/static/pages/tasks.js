@@ -1,4 +1,4 @@
-import { Problem, address, get, isAbort } from "../lib/api.js";
+import { Problem, address, get, isAbort, messageOf } from "../lib/api.js";
 import { h, show } from "../lib/dom.js";
 import { counted, plural, tasksOf } from "../lib/format.js";
 import { Page } from "../lib/page.js";
@@ -31,6 +31,8 @@ const ACTIONS = /** @type {[string, string, string][]} */ ([
 	["cancel", "Cancel", "stop"],
 	["delete", "Delete", "trash"],
 ]);
+/** Through how many pages it is looked further at once. */
+const MOST_LOOKS = 20;
 
 export class TasksPage extends Page {
 	title = "Tasks";
@@ -49,6 +51,7 @@ export class TasksPage extends Page {
 	isAllMatching = false;
 	lastChosen = -1;
 	cursor = -1;
+	isLooking = false;
 
 	get query() {
 		return this.param("q");
@@ -56,9 +59,11 @@ export class TasksPage extends Page {
 
 	/** @param {URL} url */
 	async go(url) {
-		if (url.searchParams.get("q") !== this.url.searchParams.get("q")) this.unselect();
+		const isOther = url.searchParams.get("q") !== this.url.searchParams.get("q");
+		if (isOther) this.unselect();
 		this.cursor = -1;
-		this.count = null;
+		if (isOther) this.count = null;
+		this.isLooking = false;
 		await super.go(url);
 	}
 
@@ -76,6 +81,30 @@ export class TasksPage extends Page {
 		this.next = list.cursor;
 		this.cursor = Math.min(this.cursor, this.rows.length - 1);
 		void this.recount(signal);
+	}
+
+	/** Look on where nothing was found yet, for as long as somebody may want to wait. */
+	async lookFurther() {
+		const { query, abort } = this;
+		const sort = this.param("sort");
+		this.isLooking = true;
+		this.redraw();
+		try {
+			for (let looks = 0; looks < MOST_LOOKS && this.next; looks += 1) {
+				const cursor = this.next;
+				/** @type {Api.TaskList} */
+				const list = await get("tasks", { q: query, sort, cursor }, abort.signal);
+				if (list.tasks.length > 0 || !list.cursor)
+					return void this.app.to("tasks", { q: query, sort, cursor });
+				this.next = list.cursor;
+			}
+			if (this.next) this.app.to("tasks", { q: query, sort, cursor: this.next });
+		} catch (error) {
+			if (!isAbort(error)) this.app.toast(messageOf(error), "error");
+		} finally {
+			this.isLooking = false;
+			this.redraw();
+		}
 	}
 
 	/** The rows do not wait for their count. @param {AbortSignal} signal */
@@ -192,7 +221,7 @@ export class TasksPage extends Page {
 		const add = this.app.may("enqueue") && link("new", "New task", { class: "button" });
 		const status = qualifierOf(this.query, "status");
 		return [
-			pageHead("Tasks", { note: this.count ? tasksOf(this.count) : null, actions: add }),
+			pageHead("Tasks", { note: this.count && tasksOf(this.count), actions: add }),
 			this.box.slot(),
 			h(
 				"div",
@@ -241,7 +270,9 @@ export class TasksPage extends Page {
 	bulkBar() {
 		const actions = this.actions();
 		const chosen = this.selected.size;
-		if (actions.length === 0 || this.rows.length + chosen === 0) return null;
+		const isActive = chosen > 0 || this.isAllMatching;
+		const mayBeMore = this.next !== null && !this.isSettled();
+		if (actions.length === 0 || !(this.rows.length > 0 || isActive || mayBeMore)) return null;
 		const hasAll = this.rows.length > 0 && this.rows.every((each) => this.selected.has(each.id));
 		const isPage = this.isAllMatching || hasAll;
 		const elsewhere = this.isAllMatching ? 0 : this.elsewhere().length;
@@ -256,17 +287,17 @@ export class TasksPage extends Page {
 		return h(
 			"div",
 			{
-				class: `bulk ${chosen > 0 ? "active" : ""}`,
+				class: `bulk ${isActive ? "active" : ""}`,
 				key: "bulk",
 				role: "group",
 				"aria-label": "Bulk actions",
 			},
-			h("label", { class: "check", for: "select-page" }, all, "Select page"),
-			chosen > 0 &&
+			this.rows.length > 0 && h("label", { class: "check", for: "select-page" }, all, "Select page"),
+			isActive &&
 				h(
 					"strong",
 					{ role: "status" },
-					this.isAllMatching && this.count ? `All ${counted(this.count)} matching` : `${chosen} selected`,
+					this.isAllMatching ? `All ${this.counted()}matching` : `${chosen} selected`,
 				),
 			elsewhere > 0 &&
 				button(
@@ -274,13 +305,11 @@ export class TasksPage extends Page {
 					() => this.showElsewhere(),
 					{ kind: "plain", title: "Show what is selected on other pages", key: "elsewhere" },
 				),
-			chosen > 0 &&
+			(chosen > 0 || this.rows.length === 0) &&
 				hasMore &&
 				!this.isAllMatching &&
-				button(`Select all ${this.count ? counted(this.count) : ""} matching`, () => this.chooseAll(), {
-					kind: "plain",
-				}),
-			chosen > 0 &&
+				button(`Select all ${this.counted()}matching`, () => this.chooseAll(), { kind: "plain" }),
+			isActive &&
 				actions.map(([action, label, mark]) =>
 					button(label, () => this.act(action), {
 						icon: mark,
@@ -288,8 +317,18 @@ export class TasksPage extends Page {
 						key: action,
 					}),
 				),
-			chosen > 0 && button("Clear", () => this.clear(), { kind: "plain" }),
+			isActive && button("Clear", () => this.clear(), { kind: "plain" }),
 		);
+	}
+
+	/** Is it known that nothing matches? */
+	isSettled() {
+		return this.count !== null && this.count.is_exact && this.count.value === 0;
+	}
+
+	/** How many match, as far as that is worth telling. */
+	counted() {
+		return this.count && this.count.value > 0 ? `${counted(this.count)} ` : "";
 	}
 
 	chooseAll() {
@@ -310,6 +349,19 @@ export class TasksPage extends Page {
 	}
 
 	nothing() {
+		if (this.next !== null)
+			return empty(
+				"search",
+				"None found yet",
+				"Such a search is looked for task by task, and none of those looked through so far fits. " +
+					"There are more.",
+				button(this.isLooking ? "Looking…" : "Look further", () => void this.lookFurther(), {
+					icon: "search",
+					kind: "primary",
+					disabled: this.isLooking,
+					key: "look",
+				}),
+			);
 		if (this.param("cursor"))
 			return empty(
 				"tasks",
@@ -382,7 +434,7 @@ export class TasksPage extends Page {
 			...this.actions().map(([action, label]) => ({
 				keys: { requeue: "R", cancel: "C", delete: "D" }[action] ?? "",
 				does: `${label} the selected tasks`,
-				run: () => (this.selected.size > 0 ? this.act(action) : undefined),
+				run: () => (this.selected.size > 0 || this.isAllMatching ? this.act(action) : undefined),
 			})),
 			...(following
 				? [
