@@ -181,7 +181,10 @@ def drain(
     store: StoreOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Let one manager finish what it runs, and stop."""
+    """Let one manager finish what it runs, and stop.
+
+    A supervisor starts another process in its place: stop the supervisor, or use quiet.
+    """
     target = Target(app, store).resolved()
     confirm(f"Stop manager {node} when it has finished what it runs?", yes=yes)
     _order(target, node, lambda manager: manager.drain_node(node), "told to finish and stop")
