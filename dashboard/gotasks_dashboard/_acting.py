@@ -18,7 +18,7 @@ from gotasks_dashboard._views import TaskRow, row_of
 
 _MOST_SECONDS: Final = 10**9
 
-Seconds: TypeAlias = Annotated[float, Field(gt=0, le=_MOST_SECONDS)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0.001, le=_MOST_SECONDS)]
 
 
 def _in_utc(at: datetime) -> datetime:
@@ -30,7 +30,7 @@ def _in_utc(at: datetime) -> datetime:
 
 
 Moment: TypeAlias = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
-Whole: TypeAlias = Annotated[int, AsWhole, Field(ge=1, le=2**31 - 1)]
+Whole: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1), AsWhole]
 
 
 def _some_of_it(schema: dict[str, Any]) -> None:

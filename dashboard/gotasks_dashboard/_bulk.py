@@ -64,7 +64,7 @@ class JobBody(Body):
     everything: bool = Field(
         default=False, description="Needed where an empty search means all tasks."
     )
-    per_second: Annotated[int, AsWhole, Field(ge=1, le=10_000)] = 2_000
+    per_second: Annotated[int, Field(ge=1, le=10_000), AsWhole] = 2_000
     fresh_lifetime: bool = False
 
 

@@ -50,7 +50,7 @@ def _as_whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-AsWhole: Final = BeforeValidator(_as_whole, json_schema_input_type=int)
+AsWhole: Final = BeforeValidator(_as_whole)
 
 
 class Model(BaseModel):

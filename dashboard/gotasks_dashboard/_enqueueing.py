@@ -29,7 +29,7 @@ class TaskPolicyBody(Body):
 
     delay_seconds: Annotated[float, Field(ge=0, le=10**9)] | None = None
     run_at: Moment | None = None
-    priority: Annotated[int, AsWhole, Field(ge=-(2**31), le=2**31 - 1)] = 0
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), AsWhole] = 0
     unique_key: str | None = None
     tags: list[str] = Field(default=[])
     max_attempts: Whole | None = None

@@ -41,13 +41,17 @@ REVEALING: Final = frozenset({"tag", "key", "error", "payload.PATH"})
 """What would tell by what it finds what a task's redaction may hide."""
 
 # As the OpenAPI document says it; it cannot say that no qualifier is given twice.
-_VALUE: Final = r'("([^"\\]|\\.)*"|[^\s"]+)'
+_HIDDEN: Final = r"\x00-\x1f\x7f-\xa0"
+_INSIDE: Final = rf'([^"\\{_HIDDEN}]|\\["\\])*'
+_VALUE: Final = rf'("{_INSIDE}"|[^\s"{_HIDDEN}]+)'
+_NAME: Final = rf'("[^\s$"\\{_HIDDEN}]{_INSIDE}"|[^\s$"{_HIDDEN}][^\s"{_HIDDEN}]*)'
 _STATUS: Final = f"({'|'.join(Status)})"
-_DAY: Final = r"[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
+_DAY: Final = r"[12]\d{3}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _TIME: Final = rf"(now|\d{{1,4}}[smhdw]|{_DAY}(T([01]\d|2[0-3]):[0-5]\dZ)?)"
 _QUALIFIED: Final = "|".join(
     (
-        rf"(queue|type|tag|key|worker|error|fingerprint|payload\.[A-Za-z_]\w*):{_VALUE}",
+        rf"(queue|type|tag|key|worker|error|fingerprint):{_NAME}",
+        rf"payload(\.[A-Za-z_]\w*)+:{_VALUE}",
         f"status:{_STATUS}(,{_STATUS})*",
         "(id:)?[0-9a-fA-F]{24}",
         f"(after|before):{_TIME}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -63,3 +64,34 @@ async def test_the_document_describes_every_route(browse: Browse) -> None:
     assert described == {(each.method, f"/api/{each.path}") for each in ENDPOINTS}
     names = [each["operationId"] for path in document["paths"].values() for each in path.values()]
     assert len(set(names)) == len(names)
+
+
+async def test_the_document_tells_bounds_and_what_belongs_together(browse: Browse) -> None:
+    schemas = (await read(browse(APP), "/api/openapi.json"))["components"]["schemas"]
+    changes = schemas["ChangesBody"]
+    assert changes["minProperties"] == 1
+    assert changes["properties"]["weight"]["minimum"] == 1
+    assert schemas["TaskPolicyBody"]["properties"]["priority"]["maximum"] == 2**31 - 1
+    assert [each["required"] for each in schemas["JobBody"]["oneOf"]] == [
+        ["ids"],
+        ["query"],
+        ["query", "everything"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ('queue:q status:dead,pending tag:"week 1" payload.user.id:42', True),
+        ("error:timeout after:2h before:now 65f1c0ffee65f1c0ffee0123", True),
+        ("after:2026-01-31T12:00Z", True),
+        ("boom", False),
+        ('queue:""', False),
+        ("status:broken", False),
+    ],
+)
+async def test_the_document_says_what_a_search_is(browse: Browse, text: str, *, fits: bool) -> None:
+    paths = (await read(browse(APP), "/api/openapi.json"))["paths"]
+    (search,) = (each for each in paths["/api/tasks"]["get"]["parameters"] if each["name"] == "q")
+    assert bool(re.search(search["schema"]["pattern"], text)) is fits

@@ -198,7 +198,7 @@ export class QueuesPage extends Page {
 			this.app.may("requeue") &&
 				this.chore(
 					"Requeue dead",
-					`${counted(queue.counts.dead)} dead letters run again.`,
+					`Dead letters run again: ${counted(queue.counts.dead)}.`,
 					button("Requeue dead", () => void jobs.ask({ action: "requeue", query: dead }), {
 						icon: "retry",
 						disabled: queue.counts.dead.value === 0,
@@ -207,7 +207,7 @@ export class QueuesPage extends Page {
 			this.app.may("cancel") &&
 				this.chore(
 					"Cancel waiting",
-					`${counted(queue.counts.pending)} tasks that wait never run.`,
+					`Tasks that wait never run: ${counted(queue.counts.pending)}.`,
 					button(
 						"Cancel waiting",
 						() =>
