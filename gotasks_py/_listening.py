@@ -42,13 +42,13 @@ async def listen_while_idle(hub: Hub, listener: ManagerListener, pools: Sequence
     a quarter of what a drain in batches costs it. Whoever is busy has work anyhow.
     """
     while True:
+        async with anyio.create_task_group() as group:
+            for pool in pools:
+                group.start_soon(_cancel_when_idle, pool, group.cancel_scope)
         with hub.listening(listener):
             listener.heard(Gap())
             await _all_busy(pools)
         listener.stream_changed(is_connected=False)
-        async with anyio.create_task_group() as group:
-            for pool in pools:
-                group.start_soon(_cancel_when_idle, pool, group.cancel_scope)
 
 
 async def _all_busy(pools: Sequence[Pool]) -> None:

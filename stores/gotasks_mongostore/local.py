@@ -40,6 +40,8 @@ __all__ = ["LocalReplicaSet", "LocalServer", "find_mongod", "mongodb_uri"]
 
 _SET_NAME = "gotasks"
 _START_SECONDS = 45.0
+# A member that was killed replays its log first, which a starved machine takes its time for.
+_RECOVERY_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 
@@ -168,13 +170,15 @@ class LocalServer:
             self.send_signal(signal.SIGCONT)
         self._keeper.wait(_STOP_SECONDS)
 
-    def wait_until(self, is_ready: Callable[[Mapping[str, Any]], bool]) -> None:
+    def wait_until(
+        self, is_ready: Callable[[Mapping[str, Any]], bool], *, seconds: float = _START_SECONDS
+    ) -> None:
         """Wait until the answer to ``hello`` is as asked.
 
         Raises:
-            StoreUnavailableError: the process ended, or it takes too long.
+            StoreUnavailableError: the process ended, or it takes longer than ``seconds``.
         """
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + seconds
         while not (self._accepts_connections() and is_ready(_hello(self.uri))):
             if not self.is_running or time.monotonic() > deadline:
                 raise self._startup_error()
@@ -269,7 +273,8 @@ class LocalReplicaSet:
         """
         self.terminate(index)
         self.members[index].start()
-        self.members[index].wait_until(_is_primary if self._size == 1 else _is_serving)
+        is_back = _is_primary if self._size == 1 else _is_serving
+        self.members[index].wait_until(is_back, seconds=_RECOVERY_SECONDS)
 
     def pause(self, index: int) -> None:
         """Freeze a member by SIGSTOP: its connections stay open and go silent."""

