@@ -81,9 +81,10 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
     if desk.jobs.running >= _MOST_AT_ONCE:
         detail = f"{_MOST_AT_ONCE} jobs are running already"
         raise Problem(429, "too_many_jobs", detail, headers={"Retry-After": "5"})
-    wanted, ids = _meant(desk, call)
+    async with desk.bounded():  # a search goes by the store's time
+        wanted, ids = _meant(desk, call)
     target: dict[str, object] = {} if wanted is not None else {"tasks": len(ids)}
-    entry = desk.trail.entry(call.access, body.action, target, query=body.query)
+    entry = await desk.entry(call.access, body.action, target, query=body.query)
     if ids:
         entry = replace(entry, details={**entry.details, "ids": [str(each) for each in ids]})
     entry = replace(entry, outcome=Outcome.RUNNING)

@@ -138,6 +138,17 @@ class Desk:
             msg = f"the store took longer than {limit:g} s"
             raise StoreUnavailableError(msg) from error
 
+    async def entry(
+        self, access: Access, action: str, target: Mapping[str, object], **details: object
+    ) -> AuditEntry:
+        """Begin to tell of something that somebody does.
+
+        Raises:
+            StoreUnavailableError: the store was never reached, and so tells no time.
+        """
+        async with self.bounded():
+            return self.trail.entry(access, action, target, **details)
+
     @asynccontextmanager
     async def acting(
         self, access: Access, action: str, target: Mapping[str, object], **details: object
@@ -147,7 +158,7 @@ class Desk:
         Raises:
             StoreUnavailableError: the store was asked, and it cannot be known what it has done.
         """
-        entry = self.trail.entry(access, action, target, **details)
+        entry = await self.entry(access, action, target, **details)
         is_asked = False
         async with self.trail.recorded(entry) as learnt:
             try:

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from gotasks_dashboard import Permission, _jobs, dashboard
+from gotasks_mongostore import MongoStore
 from gotasks_py import Manager, Node, QueuePolicy, TaskType
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.metering import Beat, Metering, Report
@@ -625,3 +626,23 @@ async def test_pausing_until_a_time_is_told_as_a_time(mem_lab: Lab, browse: Brow
     await send(client, "queues/pause", queue="q", until=until_then)
     (queue,) = (await read(client, "/api/overview"))["queues"]
     assert queue["pause"]["until"] == "2026-01-02T12:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"tasks/{MISSING}/cancel", {}),
+        ("queues/pause", {"queue": "q"}),
+        ("jobs", {"action": "delete", "query": "queue:q"}),
+    ],
+)
+async def test_a_change_in_a_store_that_was_never_reached_is_told_of(
+    browse: Browse, path: str, body: dict[str, Any]
+) -> None:
+    store = MongoStore("mongodb://127.0.0.1:9", database="app")
+    try:
+        client = browse(open_to_all(store, patience=IMPATIENT))
+        answer = await client.post(f"/api/{path}", json=body)
+    finally:
+        await store.aclose()
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
