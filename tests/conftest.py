@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -25,6 +26,11 @@ KINDS = ("memstore", "mongostore", "mongostore-motor")
 def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("gotasks", deadline=None)  # a busy machine takes its time
     settings.load_profile("gotasks")
+    # Processes that tests start and signal inherit it where these are ignored, as under nohup
+    # or in the background of a shell.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # PyMongo 4.20: a monitor that is about to connect while its client is closed leaves the
     # socket to the garbage collector, at any later moment.
     collected = "ignore:Exception ignored in. <{}:pytest.PytestUnraisableExceptionWarning"

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -389,15 +391,21 @@ anyio.run(main, backend=sys.argv[3])
 """
 
 
-def child(*arguments: object) -> subprocess.Popen[str]:
+@contextmanager
+def child(*arguments: object) -> Generator[subprocess.Popen[str]]:
     root = Path(__file__).parents[2]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", CHILD, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=root,
         env=os.environ | {"PYTHONPATH": f"{root}:{root / 'stores'}"},
-    )
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()  # which would be waited for
+            raise
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
