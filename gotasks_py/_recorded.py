@@ -97,13 +97,9 @@ class RecordedQueues:
         """
         # Noted first: those who come meanwhile go on with what is known.
         self._read_at = self._store.clock.monotonic()
-        found = await self._store.queues()
-        for name in self.declared:
-            if name in found:
-                self.learn(name, found[name])
-            elif name in self._known:  # deleted: who needs it once more records it anew
-                self.learn(name, self.declared[name].recorded_after(None))
-                del self._known[name]
+        for name, recorded in (await self._store.queues()).items():
+            if name in self.declared:
+                self.learn(name, recorded)
 
     async def refresh_if_old(self) -> None:
         """Read what is recorded unless that was done a few seconds ago."""

@@ -9,8 +9,7 @@ from gotasks_py._recorded import RecordedQueues
 from gotasks_py.backoff import Backoff
 from gotasks_py.checks import check_duration, check_moment, check_name
 from gotasks_py.controls import Controlling, NodeOrder, QueueChanges
-from gotasks_py.errors import ConfigurationError, QueueInUseError, UnknownQueueError
-from gotasks_py.inspecting import Inspecting, TaskFilter
+from gotasks_py.errors import ConfigurationError, UnknownQueueError
 from gotasks_py.metering import Metering
 from gotasks_py.policy import QueuePolicy
 from gotasks_py.store import Store
@@ -108,34 +107,6 @@ class Steering:
         """
         store = await self._controlled(queue)
         await self._steer(queue, lambda: store.change_queue(queue, None))
-
-    async def delete_queue(self, queue: str) -> None:
-        """Remove a queue that nobody needs any more from those that the store has recorded.
-
-        What was decided of it, a pause say, is forgotten. Whoever declares the queue and
-        enqueues to it, or starts, records it anew. One that is declared here and not recorded
-        is left alone.
-
-        Raises:
-            UnknownQueueError: the queue is neither declared here nor recorded in the store.
-            QueueInUseError: it has tasks, or a manager that is there serves it.
-        """
-        store = await self._controlled(queue)
-        recorded = await self._store.queues()
-        if queue not in recorded:
-            if queue in self._queues:
-                return
-            raise UnknownQueueError(queue, list({**self._queues, **recorded}))
-        if not isinstance(self._store, Inspecting):
-            msg = f"{type(self._store).__name__} cannot tell whether queue {queue!r} has tasks"
-            raise ConfigurationError(msg)
-        found = await self._store.count_tasks(TaskFilter(queue=queue), limit=1)
-        nodes = await self._store.nodes() if isinstance(self._store, Metering) else ()
-        managers = [node.id for node in nodes if queue in node.queues]
-        if found.value or managers:
-            raise QueueInUseError(queue, has_tasks=bool(found.value), managers=managers)
-        await store.forget_queue(queue)
-        await self._recorded.refresh()
 
     async def quiet_node(self, node: str) -> None:
         """Let one manager claim nothing more; what it runs goes on.

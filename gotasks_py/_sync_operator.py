@@ -117,10 +117,6 @@ class SyncOperator:
         """Let a queue's policy be as declared again; see ``Manager.reset_queue_policy``."""
         self._call(partial(self._steering.reset_queue_policy, queue))
 
-    def delete_queue(self, queue: str) -> None:
-        """Remove a queue from those that are recorded; see ``Manager.delete_queue``."""
-        self._call(partial(self._steering.delete_queue, queue))
-
     def quiet_node(self, node: str) -> None:
         """Let one manager claim nothing more; see ``Manager.quiet_node``."""
         self._call(partial(self._steering.quiet_node, node))

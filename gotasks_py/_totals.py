@@ -19,7 +19,7 @@ TypeKey: TypeAlias = tuple[str, str]
 
 
 class StoreTotals:
-    """Counters begin at zero when this is made, and rise with what all managers write.
+    """Counters begin with the last ten minutes, and rise with what all managers write.
 
     Raises:
         ConfigurationError: the store keeps no metrics.

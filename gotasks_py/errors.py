@@ -14,7 +14,6 @@
     │   └── PartialEnqueueError         .ids, .failures
     ├── TaskNotFoundError               .task_id
     ├── InvalidStateError               .task_id, .status
-    ├── QueueInUseError                 .queue, .has_tasks, .managers: not deleted
     ├── TaskFailedError                 .task_id, .errors: the awaited task is dead
     │   └── TaskCancelledError          the awaited task was cancelled
     ├── ResultTimeoutError              also a TimeoutError
@@ -159,19 +158,6 @@ class InvalidStateError(GotasksError):
         super().__init__(f"task {task_id} is {status}: {message}")
         self.task_id = task_id
         self.status = status
-
-
-class QueueInUseError(GotasksError):
-    """The queue cannot be deleted: ``has_tasks``, or ``managers`` serve it."""
-
-    def __init__(self, queue: str, *, has_tasks: bool, managers: Sequence[str]) -> None:
-        held = ["it has tasks"] if has_tasks else []
-        if managers:
-            held.append(f"managers serve it: {', '.join(managers)}")
-        super().__init__(f"queue {queue!r} is in use, and not deleted: {' and '.join(held)}")
-        self.queue = queue
-        self.has_tasks = has_tasks
-        self.managers = tuple(managers)
 
 
 class TaskFailedError(GotasksError):

@@ -241,6 +241,16 @@ def _check_payload(payload: object) -> None:
                 f"None, not {value!r}; for a value inside an object give its dotted path"
             )
             raise ConfigurationError(msg)
+        elif not _is_storable(value):
+            msg = f"payload {path!r}: no stored payload can have the value {value!r}"
+            raise ConfigurationError(msg)
+
+
+def _is_storable(value: str | float | None) -> bool:
+    """Whether a database can hold it: whole numbers of 64 bits, and texts that are Unicode."""
+    if isinstance(value, str):
+        return not any("\ud800" <= each <= "\udfff" for each in value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _check_path(path: object) -> None:

@@ -30,7 +30,8 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 class StoreCollector(Collector):
     """Tells a ``prometheus_client`` registry what a store knows.
 
-    Counters begin at zero when the collector is made, and rise with what all managers write.
+    Counters begin with the last ten minutes when the collector is made, and rise with what all
+    managers write.
     ``await refresh()`` before each scrape: collecting itself does not wait for a database.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Final
@@ -19,12 +19,13 @@ from gotasks_cli._problems import ExitCode
 from gotasks_cli._progress import progress
 from gotasks_cli._session import Target, opened, run
 from gotasks_py import (
+    Controlling,
     Enqueue,
     Fixed,
     Hooks,
     Manager,
+    Metering,
     PipelineMode,
-    QueueInUseError,
     QueuePolicy,
     Reject,
     Retry,
@@ -32,7 +33,6 @@ from gotasks_py import (
     TaskContext,
     TaskEvent,
     TaskFilter,
-    UnknownQueueError,
 )
 
 _QUEUE: Final = "gotasks.trial"
@@ -163,6 +163,14 @@ async def _trial(
         finally:
             with anyio.CancelScope(shield=True):
                 await manager.delete_tasks(ours, per_second=_REMOVED_PER_SECOND)
-                # Another trial may be running; that one removes it.
-                with suppress(QueueInUseError, UnknownQueueError):
-                    await manager.delete_queue(_QUEUE)
+                await _forget(manager)
+
+
+async def _forget(manager: Manager) -> None:
+    """Remove the trial's queue from those that are recorded, unless another trial runs."""
+    left = await manager.count_tasks(TaskFilter(queue=_QUEUE), limit=1)
+    store = manager.store
+    nodes = await store.nodes() if isinstance(store, Metering) else ()
+    is_over = not left.value and not any(_QUEUE in node.queues for node in nodes)
+    if is_over and isinstance(store, Controlling):
+        await store.forget_queue(_QUEUE)

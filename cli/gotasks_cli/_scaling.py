@@ -119,7 +119,7 @@ async def follow(descriptor: int, processes: Sizeable, config: ScalingConfig) ->
     changed_at = anyio.current_time()
     while True:
         await anyio.wait_readable(descriptor)
-        wanted, because = json.loads(os.read(descriptor, _READ_BYTES).splitlines()[-1])
+        wanted, because = json.loads(await _latest(descriptor))
         before = processes.size
         since = timedelta(seconds=anyio.current_time() - changed_at)
         size, reason = next_size(before, wanted, since_change=since, config=config)
@@ -127,3 +127,12 @@ async def follow(descriptor: int, processes: Sizeable, config: ScalingConfig) ->
             logger.info("%d processes instead of %d: %s, %s", size, before, reason, because)
             processes.scale(size)
             changed_at = anyio.current_time()
+
+
+async def _latest(descriptor: int) -> bytes:
+    """Read the last line that is there in full: a process that stood still has many to read."""
+    read = b""
+    while not read.endswith(b"\n"):
+        await anyio.wait_readable(descriptor)
+        read = read[-_READ_BYTES:] + os.read(descriptor, _READ_BYTES)
+    return read.splitlines()[-1]

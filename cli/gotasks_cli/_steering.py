@@ -141,24 +141,6 @@ def set_policy(
     _steer(Target(app, store), work, f"queue {queue!r} is set")
 
 
-@queues.command()
-def delete(
-    queue: QueueArgument,
-    *,
-    app: AppOption = None,
-    store: StoreOption = None,
-    yes: YesOption = False,
-) -> None:
-    """Remove a queue from those that are recorded, with its policy, pause and changes.
-
-    Refused while it has tasks, or a manager serves it. Who declares it and starts, or
-    enqueues to it, records it anew.
-    """
-    target = Target(app, store).resolved()
-    confirm(f"Delete queue {queue!r} for good?", yes=yes)
-    _steer(target, lambda manager: manager.delete_queue(queue), f"queue {queue!r} is deleted")
-
-
 @nodes.command()
 def quiet(node: NodeArgument, *, app: AppOption = None, store: StoreOption = None) -> None:
     """Let one manager claim nothing more; what it runs goes on."""

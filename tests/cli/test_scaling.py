@@ -56,7 +56,10 @@ async def test_the_supervisor_follows_the_latest_report_and_says_why(
     caplog.set_level(logging.INFO)
     reading, writing = pipe
     processes = Processes(2)
-    os.write(writing, line_of(Demand(25, 100, 4, ["q"])) + line_of(Demand(4, 15, 4, ["q", "r"])))
+    # More than one read holds, as after a time in which the supervisor was not scheduled.
+    for _ in range(200):
+        os.write(writing, line_of(Demand(25, 100, 4, ["q"])))
+    os.write(writing, line_of(Demand(4, 15, 4, ["q", "r"])))
     async with anyio.create_task_group() as group:
         group.start_soon(follow, reading, processes, EAGER)
         await processes.asked.wait()

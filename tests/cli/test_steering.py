@@ -105,27 +105,6 @@ def test_a_node_is_given_orders(gotasks: Terminal, command: str, order: str | No
     assert orders.get("m.1") == order
 
 
-def test_a_queue_is_deleted_unless_it_is_in_use(gotasks: Terminal) -> None:
-    task_id = gotasks.enqueue("emails", "send", EMAIL)
-    node = Node(id="m.1", host="h", pid=7, version="1", queues=("emails",))
-    anyio.run(store().report, Report(beat=Beat(node=node, good_for=HOUR)))
-    delete = ("queue", "delete", "emails")
-    refused = gotasks(*delete, "--yes")
-    assert refused.code == 5
-    assert "it has tasks and managers serve it: m.1" in refused.err
-    assert gotasks("task", "delete", task_id, "--yes").code == 0
-    served = gotasks(*delete, "--yes")
-    assert (served.code, "not deleted: managers serve it: m.1" in served.err) == (5, True)
-    anyio.run(store().report, Report(beat=Beat(node=node, good_for=timedelta(0))))
-    asked = gotasks(*delete)
-    assert (asked.code, "Nobody is there to answer" in asked.err) == (2, True)
-    ended = gotasks(*delete, "--yes")
-    assert (ended.code, ended.err) == (0, "queue 'emails' is deleted\n")
-    assert gotasks("queue", "list", "-o", "json").json == []
-    unknown = gotasks("queue", "delete", "nowhere", "--yes")
-    assert (unknown.code, "queue 'nowhere'" in unknown.err) == (4, True)
-
-
 def test_a_drained_manager_ends() -> None:
     async def run() -> bool:
         manager = shop.make()

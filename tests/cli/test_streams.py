@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,16 @@ async def make():
 
 
 def ended(
-    folder: Path, *arguments: str, stdout: int, stderr: int = subprocess.PIPE
+    folder: Path,
+    *arguments: str,
+    stdout: int,
+    stderr: int = subprocess.PIPE,
+    program: Sequence[str] = (sys.executable, "-m", "gotasks_cli"),
 ) -> tuple[int, str]:
     (folder / "many.py").write_text(MANY)
     path = os.pathsep.join(str(ROOT / name) for name in ("", "stores", "dashboard", "cli"))
     done = subprocess.run(
-        [sys.executable, "-m", "gotasks_cli", *arguments],
+        [*program, *arguments],
         env={**os.environ, "PYTHONPATH": path, "GOTASKS_APP": "many:make"},
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -96,3 +101,15 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     os.close(full)
     assert found == 1
     assert said.endswith("gotasks: the result cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [("enqueue q t", 0), ("task show x", 4), ("task list -o json", 0)]
+)
+def test_streams_that_are_closed_change_no_code(
+    tmp_path: Path, closed: str, arguments: str, code: int
+) -> None:
+    program = [f"{sys.executable} -m gotasks_cli {arguments} {closed}"]
+    found, said = ended(tmp_path, program=["sh", "-c", *program], stdout=subprocess.PIPE)
+    assert (found, "Traceback" in said) == (code, False), said

@@ -13,12 +13,9 @@ from gotasks_py import (
     Enqueue,
     Fixed,
     Manager,
-    Pause,
-    QueueInUseError,
     QueuePolicy,
     Retry,
     Status,
-    TaskFilter,
     TaskPolicy,
     UnknownQueueError,
 )
@@ -113,49 +110,6 @@ async def test_a_pause_ends_by_itself_when_its_time_comes(
         await many(manager, 1)
         await until(lambda: bool(crowd.started))
     assert 100 <= crowd.started[0] - began < 101
-
-
-async def test_a_queue_is_deleted_that_nobody_needs(store: FaultyStore) -> None:
-    manager, operator = a_manager(store), a_manager(store)
-    crowd = Crowd(manager)
-    async with manager:
-        await many(manager, 1)
-        await until(lambda: crowd.ended == 1)
-        await anyio.sleep(120)
-        with pytest.raises(QueueInUseError, match=r"it has tasks and managers serve it: m") as used:
-            await operator.delete_queue("q")
-        (node,) = await store.nodes()
-        assert (used.value.queue, used.value.has_tasks) == ("q", True)
-        assert used.value.managers == (node.id,)
-    with pytest.raises(QueueInUseError, match=r"it has tasks$"):
-        await operator.delete_queue("q")
-    await operator.delete_tasks(TaskFilter(queue="q"))
-    await operator.pause("q")
-    await operator.delete_queue("q")
-    assert await store.queues() == {}
-    await operator.delete_queue("q")
-    # Who declares it records it anew, and nothing is left of what was decided.
-    await many(operator, 1)
-    assert Pause.from_document((await store.queues())["q"]) is None
-
-
-@told
-async def test_who_runs_goes_on_as_declared_when_its_queue_is_deleted(
-    store: FaultyStore, is_told: bool
-) -> None:
-    """Between the look and the write, a manager may have come."""
-    store.tells_of_changes = is_told
-    manager = a_manager(store, QueuePolicy("q", lanes=4))
-    crowd = Crowd(manager)
-    async with manager:
-        await manager.pause("q")
-        await many(manager, 40)
-        await store.forget_queue("q")
-        await until(lambda: crowd.ended == 40)
-        assert await store.queues() == {}
-        await many(manager, 40)
-        assert set(await store.queues()) == {"q"}
-        await until(lambda: crowd.ended == 80)
 
 
 @told
@@ -370,7 +324,6 @@ async def test_mistaken_wishes_are_refused(store: FaultyStore) -> None:
         lambda: manager.resume("nowhere"),
         lambda: manager.set_queue_policy("nowhere", weight=2),
         lambda: manager.reset_queue_policy("nowhere"),
-        lambda: manager.delete_queue("nowhere"),
     ]
     for call in unknown:
         with pytest.raises(UnknownQueueError, match="nowhere"):

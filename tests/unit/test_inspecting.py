@@ -28,6 +28,8 @@ from gotasks_py.fingerprints import fingerprint_of
         ({"payload": "x"}, "payload must map paths to values"),
         ({"payload": {"n": {"$gt": 3}}}, "payload 'n' is compared with a text"),
         ({"payload": {"n": [1]}}, "payload 'n' is compared with a text"),
+        ({"payload": {"n": 2**63}}, "payload 'n': no stored payload can have the value"),
+        ({"payload": {"n": "\ud800"}}, "payload 'n': no stored payload can have the value"),
         ({"payload": {"$where": "1"}}, "a path into a payload is names"),
         ({"payload": {"a.$b": 1}}, "a path into a payload is names"),
         ({"payload": {"a..b": 1}}, "a path into a payload is names"),
