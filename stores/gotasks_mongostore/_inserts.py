@@ -20,6 +20,15 @@ _DUPLICATE_KEY: Final = 11000
 _KEY_TRIES: Final = 5
 
 
+def is_at_most_once(document: TaskDocument) -> bool:
+    """Whether a task must not be stored once more on suspicion.
+
+    Its id keeps it from being there twice, but not from coming back after it was stored, run
+    and deleted.
+    """
+    return document.get("max_attempts") == 1
+
+
 async def insert(
     tasks: AsyncCollection[Document], document: TaskDocument, session: Session | None = None
 ) -> None:

@@ -46,9 +46,15 @@ class Operations:
         ask: Callable[[Collections], Awaitable[T]],
         *,
         task_id: TaskId | None = None,
+        only_once: bool = False,
     ) -> T:
-        """Do what may be done twice: once more, where the primary that has it was replaced."""
+        """Do what may be done twice: once more, where the primary that has it was replaced.
+
+        ``only_once``: this time it may not, and waits for that primary.
+        """
         with self.bounded(action, task_id=task_id) as here:
+            if only_once:
+                return await ask(here)
             try:
                 with here.elections.followed():
                     return await ask(here)

@@ -26,7 +26,7 @@ from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._control import Control
 from gotasks_mongostore._diagnosis import Diagnosis
-from gotasks_mongostore._driver import Client, Connection
+from gotasks_mongostore._driver import Client, Collections, Connection
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._indexes import ensure_indexes
 from gotasks_mongostore._inspection import Inspection
@@ -211,25 +211,25 @@ class MongoStore(Leases, Control, Inspection, Mending, Meters, Audit):
             yield session
 
     async def insert(self, document: TaskDocument, *, session: Session | None = None) -> None:
-        task_id = document["_id"]
-        if session is None:
-            # Its id is known beforehand, so that the task is not stored twice.
-            await self._operations.repeatable(
-                "insert the task",
-                lambda here: _inserts.insert(here.tasks, document),
-                task_id=task_id,
-            )
-        else:
-            with self._operations.bounded("insert the task", task_id=task_id) as here:
-                check_session(session, here.database.client)
-                await _inserts.insert(here.tasks, document, session)
+        async def store(here: Collections) -> None:
+            check_session(session, here.database.client)
+            await _inserts.insert(here.tasks, document, session)
+
+        await self._operations.repeatable(
+            "insert the task",
+            store,
+            task_id=document["_id"],
+            only_once=session is not None or _inserts.is_at_most_once(document),
+        )
         self._low_water.note(document)
 
     async def insert_many(self, documents: Sequence[TaskDocument]) -> Mapping[int, GotasksError]:
         if not documents:  # which the driver refuses
             return {}
         refused, unclear = await self._operations.repeatable(
-            "insert tasks", lambda here: _inserts.insert_many(here.tasks, documents)
+            "insert tasks",
+            lambda here: _inserts.insert_many(here.tasks, documents),
+            only_once=any(map(_inserts.is_at_most_once, documents)),
         )
         for document in by_place(documents):
             self._low_water.note(document)

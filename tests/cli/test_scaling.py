@@ -152,6 +152,7 @@ async def test_a_supervisor_that_does_not_listen_ends_no_worker(
     async with manager, anyio.create_task_group() as group:
         group.start_soon(report, manager, timedelta(seconds=5))
         await looked_again.wait()
+        assert manager.health().pools  # it is still at work
         group.cancel_scope.cancel()
     os.close(writing)
     if end == "full":

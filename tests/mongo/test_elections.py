@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
@@ -10,12 +13,12 @@ from anyio import to_thread
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TopologyDescription
 
-from gotasks_mongostore import MongoStore, _elections
+from gotasks_mongostore import MongoStore, _elections, _inserts
 from gotasks_mongostore._elections import Elections, PrimaryReplacedError, primary_of
 from gotasks_mongostore.local import LocalReplicaSet
 from gotasks_py import Enqueue, Manager, QueuePolicy
 from gotasks_py.errors import StoreUnavailableError
-from tests.lab import a_claim
+from tests.lab import Lab, a_claim
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +99,44 @@ def test_only_a_replica_set_has_a_primary() -> None:
     here = ("127.0.0.1", 1)
     one = TopologyDescription(0, {here: ServerDescription(here)}, None, None, None, None)  # type: ignore[arg-type,no-untyped-call,unused-ignore]  # unknown as yet
     assert primary_of(one) is None
+
+
+class Replaced:
+    """An election that each operation which is followed meets with."""
+
+    @contextmanager
+    def followed(self) -> Generator[None]:
+        yield
+        raise PrimaryReplacedError
+
+
+@pytest.mark.mongo
+@pytest.mark.parametrize(("max_attempts", "times"), [(1, 1), (2, 2)])
+async def test_only_a_task_that_may_run_twice_is_inserted_twice(
+    mongo_lab: Lab, monkeypatch: pytest.MonkeyPatch, max_attempts: int, times: int
+) -> None:
+    """Else one that was stored, run and deleted in between would run again."""
+    inserts: list[str] = []
+    insert, insert_many = _inserts.insert, _inserts.insert_many
+
+    async def count_one(*arguments: Any) -> None:
+        inserts.append("one")
+        await insert(*arguments)
+
+    async def count_many(*arguments: Any) -> Any:
+        inserts.append("many")
+        return await insert_many(*arguments)
+
+    monkeypatch.setattr(_inserts, "insert", count_one)
+    monkeypatch.setattr(_inserts, "insert_many", count_many)
+    store: Any = mongo_lab.store
+    here = store._connection.collections()  # noqa: SLF001  - no election can be had so quickly
+    monkeypatch.setattr(here, "elections", Replaced())
+    one, other = (mongo_lab.a_task(max_attempts=max_attempts) for _ in range(2))
+    await store.insert(one)
+    assert await store.insert_many([other]) == {}
+    assert inserts == [*["one"] * times, *["many"] * times]
+    assert mongo_lab.raw(one["_id"])["max_attempts"] == max_attempts
 
 
 @pytest.mark.mongo
