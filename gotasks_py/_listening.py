@@ -52,14 +52,14 @@ async def listen_while_idle(hub: Hub, listener: ManagerListener, pools: Sequence
 
 
 async def _all_busy(pools: Sequence[Pool]) -> None:
-    waits, before = sum(pool.waits for pool in pools), -1
-    while waits != before or any(pool.is_idle for pool in pools):
+    waits, before = sum(pool.room.waits for pool in pools), -1
+    while waits != before or any(pool.room.is_idle for pool in pools):
         await anyio.sleep(_BUSY_SECONDS)
-        before, waits = waits, sum(pool.waits for pool in pools)
+        before, waits = waits, sum(pool.room.waits for pool in pools)
 
 
 async def _cancel_when_idle(pool: Pool, scope: anyio.CancelScope) -> None:
-    await pool.idle()
+    await pool.room.idle()
     scope.cancel()
 
 

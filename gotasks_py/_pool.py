@@ -1,6 +1,6 @@
 """A pool of workers over one or several queues: who claims, and who waits for what.
 
-Workers that find nothing wait here. A nudge wakes one of them, a claim that found work
+A worker that finds nothing waits. A nudge wakes one of them, a claim that found work
 wakes one more, and while nothing comes a single timer wakes one at each poll, so that an
 idle manager asks the store no more often than its poll says, however many workers it has.
 """
@@ -11,7 +11,6 @@ import logging
 import math
 import random
 import uuid
-from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,6 +22,7 @@ from gotasks_py._claims import Claimed, LostClaims, Sent
 from gotasks_py._headcount import Headcount
 from gotasks_py._meter import Meter
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
+from gotasks_py._waiting_room import WaitingRoom
 from gotasks_py.backoff import Exponential
 from gotasks_py.errors import StoreError, StoreUnavailableError
 from gotasks_py.feed import Claimable
@@ -56,18 +56,15 @@ class Pool:
     ) -> None:
         self._store = store
         self._allowance = allowance
-        allowance.returned.append(self.wake_one)
         self._meter = meter
         self._scheduler = Scheduler(sources, order)
+        self.room = WaitingRoom(store.clock, self.sources)
+        allowance.returned.append(self.room.wake_one)
         self.headcount = Headcount(size)
         self._lease = lease
         self._poll_seconds = poll.total_seconds()
         for source in sources:
             source.lane_pause = self._poll_seconds
-        self._waiting: deque[anyio.Event] = deque()
-        self._rescheduled = anyio.Event()
-        self._idled = anyio.Event()
-        self.waits = 0
         self._lost = LostClaims(store, meter, allowance)
         self._in_flight: set[Sent] = set()
         self._failures = 0
@@ -86,7 +83,7 @@ class Pool:
         if now - oldest > patience.total_seconds():
             return True
         # Workers that are all busy claim nothing, and owe nothing.
-        if not self._waiting or not any(source.is_wanted for source in self.sources):
+        if not self.room.is_idle or not any(source.is_wanted for source in self.sources):
             return False
         owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
         return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))
@@ -103,7 +100,7 @@ class Pool:
         for source in self.sources:
             source.limit = self._limit(source.queue)
         for _ in range(fewer):
-            self.wake_one()
+            self.room.wake_one()
         return added
 
     def limit_share(self, source: Source, share: float) -> None:
@@ -111,7 +108,7 @@ class Pool:
         was_wanted = source.is_wanted
         source.share = share
         if source.is_wanted and not was_wanted:
-            self.wake_one()
+            self.room.wake_one()
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -143,26 +140,7 @@ class Pool:
         may_claim = self._allowance.left and any(source.is_open for source in self.sources)
         if self.is_stopping or may_claim:
             return
-        event = anyio.Event()
-        self._waiting.append(event)
-        self.waits += 1
-        self._has_idled()
-        self._reschedule()
-        try:
-            await event.wait()
-        finally:
-            if not event.is_set():
-                self._waiting.remove(event)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether a worker has nothing to do."""
-        return bool(self._waiting)
-
-    async def idle(self) -> None:
-        """Wait until a worker has nothing to do."""
-        while not self._waiting:
-            await self._idled.wait()
+        await self.room.wait()
 
     def nudge(self, queue: str, due_at: datetime | None = None) -> None:
         """Say that a queue has work, now or at a time to come."""
@@ -174,7 +152,7 @@ class Pool:
                 self.expect(source, due_at)
             else:
                 source.nudge()
-                self.wake_one()
+                self.room.wake_one()
 
     def call(self, task: Claimable) -> None:
         """Say that a task, of which every manager was told, may be claimed from now or later."""
@@ -185,9 +163,9 @@ class Pool:
             if ahead > 0:
                 self.expect(source, task.due_at)
             elif source.call(self._store.clock.monotonic()):
-                self.wake_one()
+                self.room.wake_one()
             else:
-                self._reschedule()
+                self.room.reschedule()
 
     def control(self, queue: QueuePolicy, *, is_held: bool) -> None:
         """Go on with another policy of a queue, and claim from it or not.
@@ -202,8 +180,8 @@ class Pool:
             self._paced_at = self._store.clock.now()
             if not is_held:
                 source.nudge()
-                self.wake_one()
-        self._reschedule()
+                self.room.wake_one()
+        self.room.reschedule()
 
     def _limit(self, queue: QueuePolicy) -> float:
         wanted = self.size if queue.workers is None else queue.workers
@@ -217,20 +195,20 @@ class Pool:
         source.in_hand -= 1
         if source.is_wanted and not was_wanted:
             self._paced_at = self._store.clock.now()
-            self.wake_one()
+            self.room.wake_one()
 
     def expect(self, source: Source, due_at: datetime) -> None:
         """Look into a source at a time to come."""
         at = self._store.clock.monotonic() + max(0.0, self._seconds_until(due_at))
         source.expect(at + _TIMER_SLACK_SECONDS + source.hesitation * random.random())  # noqa: S311  - no secret
-        self._reschedule()
+        self.room.reschedule()
 
     def look(self) -> None:
         """Let one worker look into each queue."""
         for source in self.sources:
             if source.is_dry:
                 source.poll()
-                self.wake_one()
+                self.room.wake_one()
             else:  # somebody is about to look; what comes later shows in a survey
                 source.is_surveyed = False
 
@@ -238,67 +216,27 @@ class Pool:
         """Poll seldom from now on, or often again, as work is told of or not."""
         self._is_streaming = value
         self._paced_at = self._store.clock.now()
-        self._has_idled()
+        self.room.has_news()
         if not value:
             soon = self._store.clock.monotonic() + self._jittered_poll()
             for source in self.sources:
                 source.probe_at = min(source.probe_at, soon)
-        self._reschedule()
+        self.room.reschedule()
 
     async def has_idled(self) -> None:
         """Wait until sources have run dry whose next due time is to be asked for."""
         while not self._is_streaming or not any(source.is_to_survey for source in self.sources):
-            await self._idled.wait()
-
-    def wake_one(self) -> None:
-        """Let one waiting worker look for work."""
-        if self._waiting:
-            self._waiting.popleft().set()
+            await self.room.news()
 
     def stop(self) -> None:
         """Claim nothing any more, and let waiting workers go home."""
         self.is_stopping = True
-        while self._waiting:
-            self.wake_one()
-        self._reschedule()
+        self.room.wake_all()
 
     async def tick(self) -> None:
         """Wake one worker whenever a dry queue is due for another look."""
         while not self.is_stopping:
-            rescheduled = self._rescheduled
-            pause = self._next_probe() - self._store.clock.monotonic()
-            with anyio.move_on_after(max(0.0, pause)):
-                await rescheduled.wait()
-                continue
-            self._probe()
-
-    def _next_probe(self) -> float:
-        if not self._waiting:
-            return math.inf
-        return min(
-            (each.probe_at for each in self.sources if each.is_dry and not each.is_held),
-            default=math.inf,
-        )
-
-    def _probe(self) -> None:
-        now = self._store.clock.monotonic()
-        due = [
-            each
-            for each in self.sources
-            if each.is_dry and not each.is_held and each.probe_at <= now
-        ]
-        for source in due:
-            source.poll(now)
-        if due:
-            self.wake_one()
-
-    def _has_idled(self) -> None:
-        self._idled.set()
-        self._idled = anyio.Event()
-
-    def _reschedule(self) -> None:
-        self._rescheduled.set()
-        self._rescheduled = anyio.Event()
+            await self.room.look_due()
 
     def _seconds_until(self, due_at: datetime | None) -> float:
         if due_at is None:
@@ -352,10 +290,10 @@ class Pool:
         if not taken:
             now = self._store.clock.monotonic()
             source.found_nothing(lanes, epoch, sent.at, now, self._jittered_poll())
-            self._has_idled()
+            self.room.has_news()
             return ()
         self._meter.claimed([each.task for each in taken])
-        self.wake_one()
+        self.room.wake_one()
         self.claimed_tasks += len(taken)
         source.in_hand += len(taken)
         for claimed in taken:
@@ -375,7 +313,7 @@ class Pool:
         claimed = await self._lost.recovered()
         if claimed is not None:
             self.claimed_tasks += 1
-            self.wake_one()
+            self.room.wake_one()
         return claimed
 
     def _failed(self, error: StoreError) -> None:

@@ -116,7 +116,12 @@ class Source:
     @property
     def is_to_survey(self) -> bool:
         """Whether to ask when its next task becomes due."""
-        return self.is_dry and not self.is_surveyed and not self.is_held
+        return self.is_probeable and not self.is_surveyed
+
+    @property
+    def is_probeable(self) -> bool:
+        """Whether somebody is to have a look at ``probe_at``."""
+        return self.is_dry and not self.is_held
 
     def expect(self, at: float) -> None:
         """Work becomes due at this monotonic time."""

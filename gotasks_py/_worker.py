@@ -41,7 +41,7 @@ class Worker:
             else:
                 await self.pool.wait()
         # It may have been woken for work that another is to do now.
-        self.pool.wake_one()
+        self.pool.room.wake_one()
 
     async def _turn(self) -> bool:
         claims = await self.pool.claim(self.owner)
