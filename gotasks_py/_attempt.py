@@ -184,6 +184,8 @@ class _Attempt:
                         await self.conclude(verdict, duration)
                 case _:
                     await self.conclude(verdict, duration)
+                    if bulk is not None:
+                        bulk.left_alone()
         finally:
             del verdict
 

@@ -59,7 +59,8 @@ class BulkRecorder:
     """Gathers successes and writes them by size, by time, and before their leases end.
 
     A lease that is renewed has time; one that is not, and every task that may run at most
-    once, is recorded by a write of its own, at once.
+    once, is recorded by a write of its own, at once. So is what comes after a silence: it
+    would be waiting for nothing, and would run again if this process were killed meanwhile.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class BulkRecorder:
         self._flushed = anyio.Event()
         self._writing = 0
         self._wrote_at = -math.inf
+        self._left_alone_at = -math.inf
         self._is_draining = False
 
     def take(self, attempt: Concluding, verdict: Done, duration: timedelta) -> bool:
@@ -83,11 +85,21 @@ class BulkRecorder:
         is_near = left < running.lease.total_seconds() * _NEAR_THE_END
         if is_near or running.task.is_at_most_once or running.completion is not None:
             return False
+        if self._is_silent(running):
+            self.left_alone()
+            return False
         running.is_in_bulk = True
         self._gathered.append(_Success(attempt, verdict, duration))
         if len(self._gathered) in {1, self._mode.flush_size}:
             self._changed.set()
         return True
+
+    def left_alone(self) -> None:
+        """Notice that a write of its own begins, or has ended: there is no silence around it.
+
+        Else each would follow the one before it, and none would ever be gathered.
+        """
+        self._left_alone_at = self._clock.monotonic()
 
     @property
     def is_full(self) -> bool:
@@ -131,10 +143,14 @@ class BulkRecorder:
         self._changed = anyio.Event()
         await self._changed.wait()
 
+    def _is_silent(self, running: Running) -> bool:
+        if self._gathered or self._writing:
+            return False
+        latest = max(self._wrote_at, self._left_alone_at)
+        return self._clock.monotonic() - latest > self._patience(running)
+
     async def _wait_for_more(self) -> None:
         first = self._gathered[0].attempt.running
-        # From the last write on: what comes after a silence would be waiting for nothing, and
-        # would run again if this process were killed meanwhile.
         patience = self._wrote_at + self._patience(first) - self._clock.monotonic()
         if patience <= 0:
             await checkpoint()  # what ends in the same turn of the event loop comes along

@@ -68,7 +68,7 @@ async def test_many_tasks_take_few_writes(store: FaultyStore, workers: int) -> N
         results = [await handle.result(timeout=60) for handle in handles]
 
     assert results == [2 * number for number in range(1000)]
-    assert store.calls["settle"] == 0
+    assert store.calls["settle"] == 1  # the first, before which there was silence
     assert store.calls["claim"] + store.calls["claim_many"] < 100
     assert store.calls["settle_many"] < 100
 
@@ -206,8 +206,9 @@ async def test_what_waits_too_long_to_be_started_goes_back(store: FaultyStore) -
 
     tasks = store.all_tasks()
     assert {task.status for task in tasks} == {Status.DONE}
-    # The 40 slow ones end in 20 pairs; what has waited too long goes back in one write.
-    assert writes <= 20 + sum(task.interruptions for task in tasks) // 2
+    # The 40 slow ones end in 20 pairs, of which one is recorded by a write of its own, after a
+    # quick one or two; what has waited too long goes back together.
+    assert writes <= 22 + sum(task.interruptions for task in tasks) * 2 // 3
     # Handed back while others ran, and no attempt was burned by it.
     assert any(task.interruptions for task in tasks)
     assert {task.attempts for task in tasks} == {1}
@@ -223,26 +224,26 @@ async def test_an_outcome_that_the_fence_refuses_is_told_apart(store: FaultyStor
     async def work(number: int) -> int:
         return number
 
-    before = await manager.enqueue("q", "work", -1)
+    before = await manager.enqueue_many(many(2))
     async with manager:
-        await ears.wait("on_done")  # the next ones are gathered
+        await ears.wait("on_done", 2)  # the next ones are gathered
         handles = await manager.enqueue_many(many(8))
         stolen, cancelled, deleted = (handle.id for handle in handles[:3])
-        await ears.wait("before_handle", 9)
+        await ears.wait("before_handle", 10)
         await anyio.sleep(0.1)
         lease = (await store.stored(stolen)).lease
         assert lease is not None
         store.edit(stolen, lease={"token": "another's", "owner": "w", "until": lease.until})
         await manager.cancel(cancelled)
         await manager.delete(deleted)
-        await ears.wait("on_done", 6)
+        await ears.wait("on_done", 7)
         await ears.wait("on_lease_lost", 2)
         await ears.wait("on_cancelled")
         await manager.stop(timeout=0)
 
     assert {event.task.id for event in ears.of("on_lease_lost")} == {stolen, deleted}
     assert {event.task.id for event in ears.of("on_cancelled")} == {cancelled}
-    done = {before.id, *(handle.id for handle in handles[3:])}
+    done = {handle.id for handle in [*before, *handles[3:]]}
     assert {event.task.id for event in ears.of("on_done")} == done
     assert (await store.stored(stolen)).result is None
     assert (await store.stored(cancelled)).status is Status.CANCELLED
@@ -413,7 +414,7 @@ async def test_what_comes_after_a_silence_is_recorded_at_once(store: FaultyStore
             await anyio.sleep(2)
 
     assert max(moments) < 0.1
-    assert store.calls["settle_many"] == 3
+    assert store.calls["settle"] == store.calls["settle_many"] == 3
 
 
 async def test_a_stop_records_what_is_gathered(store: FaultyStore) -> None:
@@ -426,17 +427,17 @@ async def test_a_stop_records_what_is_gathered(store: FaultyStore) -> None:
     async def work(number: int) -> int:
         return number
 
-    await manager.enqueue("q", "work", -1)
+    await manager.enqueue_many(many(2))
     await manager.start()
-    await ears.wait("on_done")
+    await ears.wait("on_done", 2)
     await manager.enqueue_many(many(20))
-    await ears.wait("before_handle", 21)
+    await ears.wait("before_handle", 22)
     await anyio.sleep(1)
-    assert len(ears.of("on_done")) == 1
+    assert len(ears.of("on_done")) == 2
     assert manager.health().running_tasks == 20
     await manager.stop()
 
-    assert len(ears.of("on_done")) == 21
+    assert len(ears.of("on_done")) == 22
     assert {task.status for task in store.all_tasks()} == {Status.DONE}
 
 

@@ -251,18 +251,19 @@ def test_successes_that_are_gathered_as_asyncio_closes_are_recorded() -> None:
             runs.append(number)
             return number
 
-        first = await manager.enqueue("q", "work", -1)
+        first = await manager.enqueue_many([Enqueue("q", "work", -each) for each in (1, 2)])
         await manager.start()
-        await first.result()  # the next ones are gathered
+        for each in first:
+            await each.result()  # the next ones are gathered
         await manager.enqueue_many([Enqueue("q", "work", each) for each in range(20)])
-        await until(lambda: len(runs) == 21)
+        await until(lambda: len(runs) == 22)
         await anyio.sleep(0.1)
         assert sum(is_running(task) for task in store.all_tasks()) == 20
 
     run_and_close(main)
 
     tasks = store.all_tasks()
-    assert [outcome(task) for task in tasks] == [(Status.DONE, 1, False)] * 21
+    assert [outcome(task) for task in tasks] == [(Status.DONE, 1, False)] * 22
     assert [task.result for task in tasks] == [task.payload for task in tasks]
 
 
