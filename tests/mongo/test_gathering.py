@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from functools import partial
 
 import anyio
 import pytest
 
+from gotasks_mongostore._cancellation import Once
 from gotasks_mongostore._gathering import gathered
 from gotasks_py.errors import StoreUnavailableError
 
@@ -41,3 +44,33 @@ async def test_the_first_error_is_raised_as_it_is_and_nothing_more_is_asked() ->
     with pytest.raises(StoreUnavailableError, match="no answer to 0"):
         await gathered([partial(ask, number) for number in range(20)])
     assert len(asked) == 4
+
+
+async def test_who_is_cancelled_and_not_told_again_gets_no_answer() -> None:
+    ended = list[str]()
+
+    async def ask() -> int:
+        await anyio.sleep(60)
+        return 1
+
+    async def operation() -> list[int]:
+        # As PyMongo's wait for a server does when the server comes at that moment.
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await gathered([ask] * 8)
+
+    async def run() -> None:
+        try:
+            await Once(operation())
+        except BaseException as error:
+            ended.append(type(error).__name__)
+            raise
+        ended.append("answered")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+
+    assert ended == ["CancelledError"]
