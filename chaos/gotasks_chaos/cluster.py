@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+from pymongo.write_concern import WriteConcern
 
 from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.profiles import FaultKind
@@ -33,6 +34,7 @@ _COMMANDS: Final = ("insert", "update", "findAndModify", "find", "getMore")
 _WRITES: Final = ("insert", "update", "findAndModify")
 _CHANCE: Final = 0.3
 _ELECTION_SECONDS: Final = 30.0
+_WITNESSES: Final = 4
 
 
 class Cluster:
@@ -46,6 +48,7 @@ class Cluster:
         self._servers = servers
         self._ledger = ledger
         self._thread = ThreadPoolExecutor(1, "cluster")
+        self._witnesses = ThreadPoolExecutor(_WITNESSES, "witness")
         self._begun: list[Future[None]] = []
         self.faults: Mapping[FaultKind, Callable[[float], None]] = {
             **{kind: partial(self._fail, kind) for kind in _FAIL_POINTS},
@@ -70,6 +73,7 @@ class Cluster:
             Exception: a fault could not be carried out.
         """
         self._thread.shutdown(wait=True)
+        self._witnesses.shutdown(wait=True)
         for fault in self._begun:
             fault.result()
 
@@ -128,10 +132,20 @@ class Cluster:
             for index, member in enumerate(self._servers.members):
                 if index != former and member.is_running and self._is_primary(index):
                     self._note("elected", index)
+                    self._witnesses.submit(self._see_write, index)
                     return
             time.sleep(0.02)
         msg = f"no new primary within {_ELECTION_SECONDS:g} s"
         raise StoreUnavailableError(msg)
+
+    def _see_write(self, primary: int) -> None:
+        """Note when a bare write is acknowledged: no claim can be, before the database is able."""
+        with suppress(PyMongoError), self._admin(primary) as client:
+            witnessed = client["gotasks_chaos"].get_collection(
+                "witnessed", write_concern=WriteConcern("majority")
+            )
+            witnessed.insert_one({})
+            self._note("written", primary)
 
     def _is_primary(self, index: int) -> bool:
         with suppress(PyMongoError), self._admin(index) as client:

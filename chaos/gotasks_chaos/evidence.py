@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -129,11 +129,16 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How long the database had no primary, and how long after that the first claim came."""
+    """How long the database had no primary, and what came how long after that.
+
+    ``first_write``: a bare one, acknowledged by a majority. Where the other member has to
+    catch up first, or to find out whom to copy from, nobody's writes are.
+    """
 
     what: str
     election: float
     first_claim: float | None
+    first_write: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,14 +182,18 @@ class Evidence:
         """What followed each death of the primary, in order of time."""
         claims = sorted(run.claimed_at - self.offset for run in self.executions)
         found: list[Recovery] = []
-        lost: Line | None = None
+        lost = elected = None
         for line in self.noted("database"):
-            if line.facts["what"] == "elected" and lost is not None:
-                after = bisect_left(claims, line.at)
-                first = claims[after] - line.at if after < len(claims) else None
-                found.append(Recovery(str(lost.facts["what"]), line.at - lost.at, first))
-            else:
-                lost = line
+            match line.facts["what"]:
+                case "elected" if lost is not None:
+                    elected = line
+                    after = bisect_left(claims, line.at)
+                    first = claims[after] - line.at if after < len(claims) else None
+                    found.append(Recovery(str(lost.facts["what"]), line.at - lost.at, first))
+                case "written" if elected is not None:
+                    found[-1] = replace(found[-1], first_write=line.at - elected.at)
+                case _:
+                    lost = line
         return found
 
     def noted(self, event: str) -> Iterator[Line]:

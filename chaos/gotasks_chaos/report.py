@@ -124,5 +124,12 @@ def _recovered(recoveries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield (
                 f"  {what} {len(of_kind)} times, another elected within "
                 f"{max(each['election'] for each in of_kind):.1f} s, first claim after that: "
-                f"median {median(firsts):.2f} s, longest {firsts[-1]:.2f} s"
+                f"median {median(firsts):.2f} s, longest {firsts[-1]:.2f} s{_written(of_kind)}"
             )
+
+
+def _written(recoveries: Sequence[Mapping[str, Any]]) -> str:
+    writes = [each["first_write"] for each in recoveries if each["first_write"] is not None]
+    if not writes:
+        return ""
+    return f"; first bare write: median {median(writes):.2f} s, longest {max(writes):.2f} s"

@@ -170,6 +170,7 @@ PLANTED: list[tuple[int, str, Evidence]] = [
             notes=[
                 Line(3.0, "database", {"what": "primary killed"}),
                 Line(6.0, "database", {"what": "elected"}),
+                Line(11.9, "database", {"what": "written"}),
             ],
         ),
     ),
@@ -193,6 +194,21 @@ PLANTED: list[tuple[int, str, Evidence]] = [
 ]
 
 SOUND: list[tuple[str, Evidence]] = [
+    (
+        "a majority could be had late, and the first claim came soon after",
+        evidence(
+            runs=[
+                ran(how="died"),
+                ran(**OTHER, began=17.0, ended=18.0, claimed_at=WALL + 17),
+            ],
+            tasks=[SECOND],
+            notes=[
+                Line(3.0, "database", {"what": "primary killed"}),
+                Line(6.0, "database", {"what": "elected"}),
+                Line(12.1, "database", {"what": "written"}),
+            ],
+        ),
+    ),
     ("nothing happened", evidence([], [], [])),
     ("a task was done", evidence()),
     ("an unclear one exists", evidence([asked(answer="unclear", task=None)])),
