@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from pymongo import ReturnDocument
 
@@ -13,35 +13,20 @@ from gotasks_mongostore import _metrics, _registry
 from gotasks_mongostore._part import Part
 from gotasks_mongostore._render import render
 from gotasks_py.lanes import Lanes
-from gotasks_py.lifecycle import reaped, rescued
+from gotasks_py.lifecycle import Patch, reaped, rescued
 from gotasks_py.sweeping import Swept
 from gotasks_py.task import Task
 
 _PROJECT_ID: Final = {"_id": 1}
+_REAPED: Final = {"hint": "reap", "sort": [("reap_at", 1)]}
+_RESCUED: Final = {"hint": "stuck"}
 
 
 class Mending(Part):
     """Finds it by indexes that are empty while all is well."""
 
     async def reap(self, limit: int) -> Sequence[Task]:
-        with self._operations.bounded("look for lapsed leases") as here:
-            # There seldom is one, and a look is no write.
-            if await here.tasks.find_one(filters.lapsed(), _PROJECT_ID, hint="reap") is None:
-                return []
-        reaped_tasks: list[Task] = []
-        while len(reaped_tasks) < limit:
-            with self._operations.bounded("reap a task") as here:
-                taken = await here.tasks.find_one_and_update(
-                    filters.lapsed(),
-                    render(reaped()),
-                    sort=[("reap_at", 1)],
-                    hint="reap",
-                    return_document=ReturnDocument.AFTER,
-                )
-            if taken is None:
-                break
-            reaped_tasks.append(Task.from_document(taken))
-        return reaped_tasks
+        return await self._mended("reap", _REAPED, filters.lapsed(), reaped(), limit)
 
     async def stuck(self, limit: int) -> Sequence[Task]:
         await self.reach()
@@ -50,24 +35,35 @@ class Mending(Part):
         return [Task.from_document(each) for each in found]
 
     async def rescue(self, limit: int) -> Sequence[Task]:
-        with self._operations.bounded("look for stuck tasks") as here:
-            # There hardly ever is one, and a look is no write.
-            if await here.tasks.find_one(filters.stuck(), _PROJECT_ID, hint="stuck") is None:
+        return await self._mended("rescue", _RESCUED, filters.stuck(), rescued(), limit)
+
+    async def _mended(
+        self,
+        verb: str,
+        order: Mapping[str, Any],
+        matched: filters.Filter,
+        patch: Patch,
+        limit: int,
+    ) -> Sequence[Task]:
+        """Change one by one what there hardly ever is."""
+        with self._operations.bounded(f"look for tasks to {verb}") as here:
+            # A look is no write.
+            if await here.tasks.find_one(matched, _PROJECT_ID, hint=order["hint"]) is None:
                 return []
-        rescued_tasks: list[Task] = []
-        while len(rescued_tasks) < limit:
-            with self._operations.bounded("rescue a task") as here:
+        mended: list[Task] = []
+        while len(mended) < limit:
+            with self._operations.bounded(f"{verb} a task") as here:
                 taken = await here.tasks.find_one_and_update(
-                    filters.stuck(),
-                    render(rescued()),
-                    hint="stuck",
+                    matched,
+                    render(patch),
                     return_document=ReturnDocument.AFTER,
+                    **order,
                 )
             if taken is None:
                 break
             self._low_water.note(taken)
-            rescued_tasks.append(Task.from_document(taken))
-        return rescued_tasks
+            mended.append(Task.from_document(taken))
+        return mended
 
     async def sweep(self, *, older_than: timedelta, limit: int) -> Swept:
         await self.open()
