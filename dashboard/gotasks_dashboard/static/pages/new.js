@@ -214,12 +214,14 @@ export class NewPage extends Page {
 				h(
 					"div",
 					{ class: "actions" },
-					known.map((each) =>
-						button(`${each.queue} / ${each.type}`, () => void this.choose(each.queue, each.type), {
+					known.map((each) => {
+						const title = `${each.queue} / ${each.type}`;
+						return button(title, () => void this.choose(each.queue, each.type), {
 							kind: "small",
 							key: `${each.queue} ${each.type}`,
-						}),
-					),
+							title,
+						});
+					}),
 				),
 			h(
 				"div",
