@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._acting import IdView, Moment, Seconds, Whole, span
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import AsWhole, Body, Call, Endpoint, Model, Name, Nothing
 from gotasks_dashboard._permissions import Permission
-from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._values import TagError, untagged
-from gotasks_py import PayloadError, TaskPolicy
+from gotasks_py import ConfigurationError, PayloadError, TaskPolicy
 from gotasks_py import backoff as backoffs
 from gotasks_py.backoff import Backoff
 from gotasks_py.codec import codec_for_value
@@ -41,6 +41,29 @@ class TaskPolicyBody(Body):
     ] = None
     retry_until: Moment | None = None
     metadata: dict[str, Any] = Field(default={}, description="An object, with tags as payloads.")
+
+    @field_validator("run_at")
+    @classmethod
+    def _is_alone(cls, value: datetime | None, info: ValidationInfo) -> datetime | None:
+        if value is not None and info.data.get("delay_seconds") is not None:
+            raise PydanticCustomError("unfit", "give run_at or delay_seconds, not both")
+        return value
+
+    @field_validator("unique_key", "tags", "backoff", "metadata")
+    @classmethod
+    def _fits(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401  - of any of them
+        """Refuse each by itself, so that all that is wrong is told at once."""
+        name = info.field_name or ""
+        try:
+            given: dict[str, Any] = {name: _READERS.get(name, _as_it_is)(value)}
+            TaskPolicy(**given)
+        except TagError as error:
+            raise PydanticCustomError(
+                "unfit", "{why}", {"why": str(error), "path": error.path}
+            ) from error
+        except (ConfigurationError, ValueError, RecursionError) as error:
+            raise PydanticCustomError("unfit", "{why}", {"why": str(error)}) from error
+        return value
 
 
 class PayloadBody(Body):
@@ -96,12 +119,13 @@ async def enqueue(desk: Desk, call: Call[Nothing, EnqueueBody]) -> IdView:
     return {"id": str(handle.id)}
 
 
-async def validate(desk: Desk, call: Call[Nothing, PayloadBody]) -> OkView:
-    """Tell whether a payload fits its type and can be stored."""
+async def validate(desk: Desk, call: Call[Nothing, EnqueueBody]) -> OkView:
+    """Tell whether a payload fits its type and can be stored, and whether the policy can be."""
     payload = _payload(desk, call.body)
     task_type = desk.types.get((call.body.queue, call.body.type))
     codec = codec_for_value(payload) if task_type is None else task_type.payload_codec
     codec.encode(payload, limit=_LIMIT)
+    _policy(call.body.policy)
     return {"ok": True}
 
 
@@ -156,36 +180,37 @@ def _policy(body: TaskPolicyBody) -> TaskPolicy:
         timeout=span(body.timeout_seconds),
         backoff=_backoff(body.backoff),
         retry_until=body.retry_until,
-        metadata=_plain("metadata", body.metadata),
+        metadata=_plain(body.metadata),
     )
 
 
 def _backoff(document: Mapping[str, Any] | None) -> Backoff | None:
     if document is None:
         return None
-    found = backoffs.from_document(_plain("backoff", document))
+    found = backoffs.from_document(_plain(document))
     if found is None:
-        raise _unfit("backoff", "its kind is fixed, linear, exponential or fibonacci")
+        msg = (
+            "its kind is fixed, linear, exponential or fibonacci, and the rest as tasks have it, "
+            'such as {"kind": "fixed", "delay_ms": 5000}'
+        )
+        raise ValueError(msg)
     return found
 
 
-def _plain(what: str, given: Mapping[str, Any]) -> Mapping[str, object]:
-    try:
-        plain = untagged(dict(given))
-    except TagError as error:
-        raise _unfit(".".join(filter(None, (what, error.path))), str(error)) from error
-    except RecursionError as error:
-        raise _unfit(what, str(error)) from error
+def _plain(given: Mapping[str, Any]) -> Mapping[str, object]:
+    plain = untagged(dict(given))
     if not isinstance(plain, dict):
-        raise _unfit(what, "an object is needed")
+        msg = "an object is needed"
+        raise ValueError(msg)  # noqa: TRY004  - what it was sent as is one
     return plain
 
 
-def _unfit(what: str, why: str) -> Problem:
-    path = f"policy.{what}"
-    errors = [{"path": path, "message": why}]
-    return Problem(400, "bad_request", f"{path}: {why}", errors=errors)
+def _as_it_is(value: object) -> object:
+    return value
 
+
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {"backoff": _backoff, "metadata": _plain}
+"""What makes of an option what a policy has."""
 
 ENDPOINTS: Final = (
     Endpoint(
@@ -204,7 +229,7 @@ ENDPOINTS: Final = (
         summary="Tell whether a task could be enqueued",
         handle=validate,
         permissions=(Permission.ENQUEUE,),
-        body=PayloadBody,
+        body=EnqueueBody,
         answer=OkView,
     ),
     Endpoint(

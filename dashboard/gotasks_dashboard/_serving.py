@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -161,10 +162,15 @@ def _read(model: type[M], given: Mapping[str, Any]) -> M:
     except ValidationError as error:
         listed = [
             {
-                "path": ".".join(map(str, each["loc"])),
+                "path": ".".join(filter(None, (*map(str, each["loc"]), _path_in(each)))),
                 "message": _AS_JSON_SAYS.get(each["type"], each["msg"]),
             }
-            for each in error.errors(include_url=False, include_context=False, include_input=False)
+            for each in error.errors(include_url=False, include_input=False)
         ]
         said = "; ".join(f"{each['path']}: {each['message']}" for each in listed[:5])
         raise Problem(400, "bad_request", said, errors=listed) from error
+
+
+def _path_in(error: ErrorDetails) -> str:
+    """Tell where in a value that is read as a whole something is wrong."""
+    return str(error.get("ctx", {}).get("path", ""))

@@ -114,6 +114,28 @@ async def test_kinds_of_values_are_called_as_json_calls_them(
     assert (error["path"], message in error["message"]) == (path, True), error
 
 
+async def test_all_options_that_do_not_fit_are_told_at_once(mem_lab: Lab, browse: Browse) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    client = browse(open_to_all(mem_lab.store))
+    policy = {
+        "delay_seconds": -1,
+        "priority": 1.5,
+        "unique_key": "k" * 600,
+        "tags": ["a", "$a"],
+        "backoff": {"kind": "fixed", "delay_ms": -1},
+        "metadata": {"a": {"$int": "x"}, "b": 1},
+    }
+    problem = await post(client, 400, policy=policy)
+    paths = [each["path"] for each in problem["errors"]]
+    assert paths == [f"policy.{'metadata.a' if name == 'metadata' else name}" for name in policy]
+    both = {"delay_seconds": 1, "run_at": "2026-01-01T00:00:00Z"}
+    problem = await post(client, 400, policy=both)
+    assert [each["path"] for each in problem["errors"]] == ["policy.run_at"]
+    for path in ("/api/tasks", "/api/tasks/validate"):
+        body = {"queue": "q", "type": "t", "policy": {"tags": ["$a"]}}
+        assert (await client.post(path, json=body)).status_code == 400
+
+
 @pytest.mark.parametrize("inner", ['"queue": "p"', '"payload": {"a": 1, "b": 2, "a": 3}'])
 async def test_a_name_that_is_given_twice_is_refused(
     mem_lab: Lab, browse: Browse, inner: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -45,11 +46,16 @@ class Order(BaseModel):
 
 ORDER = TaskType("q", "order", Order, None)
 NUMBER = TaskType("q", "number", int, None)
+PRICE = TaskType("q", "price", Decimal, None)
+MAYBE = TaskType("q", "maybe", int | None, None)
+SIZE = TaskType("q", "size", Literal["a", "b", "c", "d", "e"] | None, None)
 
 
 @pytest.fixture
 async def site(browser: Browser, shop: Lab) -> AsyncIterator[Site]:
-    async with site_of(browser, open_to_all(shop.store, types=[ORDER, NUMBER])) as site:
+    async with site_of(
+        browser, open_to_all(shop.store, types=[ORDER, NUMBER, PRICE, MAYBE, SIZE])
+    ) as site:
         yield site
 
 
@@ -113,7 +119,7 @@ async def test_a_payload_can_be_written_as_json(site: Site, shop: Lab) -> None:
     area = page.get_by_label("JSON", exact=True).last
     await area.fill('{"number": 12345678901234567890')
     await page.get_by_role("button", name="Enqueue").click()
-    await expect(page.get_by_role("alert")).to_contain_text("no JSON")
+    await expect(page.locator("#payload-json-error")).to_contain_text("no JSON")
     await area.fill(f'{{"number": {BIG}}}')
     await page.get_by_role("button", name="Form").click()
     await expect(page.get_by_label("number", exact=True)).to_have_value(str(BIG))
@@ -176,7 +182,7 @@ async def test_what_was_entered_outlives_another_choice_of_type(site: Site, shop
     await expect(page.get_by_label("JSON", exact=True)).to_have_value(re.compile('"number": 7'))
     await page.get_by_label("JSON", exact=True).fill('{"number": 1e999}')
     await page.get_by_role("button", name="Enqueue").click()
-    await expect(page.get_by_role("alert")).to_contain_text("beyond what a number can be")
+    await expect(page.locator("#payload-json-error")).to_contain_text("beyond what a number can be")
     await page.get_by_label("JSON", exact=True).fill('{"number": 8}')
     await page.get_by_role("combobox", name="Type").fill("order")
     await page.get_by_role("combobox", name="Type").press("Tab")
@@ -206,6 +212,39 @@ async def test_a_payload_that_is_one_value_has_a_label_and_fits_a_phone(
     await value.fill("7")
     task = await enqueued(page, shop)
     assert task.payload == {"value": 7}
+
+
+async def test_whatever_a_payload_may_be_its_control_has_a_label(site: Site, shop: Lab) -> None:
+    for kind, choice in (("price", "number"), ("price", "string"), ("maybe", ""), ("size", "")):
+        page = await site.open(f"new?queue=q&type={kind}")
+        if choice:
+            await page.get_by_role("group", name="Kind of").get_by_text(choice).click()
+        assert await findings(page) == [], kind
+    page = await site.open("new?queue=q&type=price")
+    await page.get_by_role("textbox", name="Value").fill("1.25")
+    assert (await enqueued(page, shop)).payload == {"value": "1.25"}
+
+
+async def test_all_that_is_wrong_is_told_at_once(site: Site) -> None:
+    page = await site.open("new?queue=q&type=order")
+    await page.get_by_label("number", exact=True).fill("0")
+    await page.get_by_text("More options").click()
+    wrong = {
+        "Delay (s)": ("-5", "greater than or equal to 0"),
+        "Unique key": ("k" * 600, "1 to 200 characters"),
+        "Tags": ("a, $a", "$a"),
+        "Attempts": ("few", "a number is needed"),
+        "Back-off": ('{"kind": "slow"}', "its kind is fixed"),
+        "Metadata": ('{"a": {"$int": "x"}}', "a: "),
+    }
+    for label, (text, _) in wrong.items():
+        await page.get_by_label(label, exact=True).fill(text)
+    await page.get_by_role("button", name="Enqueue").click()
+    for label, why in {"number": ("0", "greater than or equal to 1"), **wrong}.items():
+        control = page.get_by_label(label, exact=True)
+        await expect(control).to_have_attribute("aria-invalid", "true")
+        await expect(control).to_have_accessible_description(re.compile(re.escape(why[1])))
+    assert await findings(page) == []
 
 
 @pytest.mark.parametrize("kind", ["order", "number", "other"])

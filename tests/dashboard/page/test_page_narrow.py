@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from gotasks_py import Manager, QueuePolicy, TaskType
 from tests.dashboard.conftest import OWN, open_to_all
@@ -20,8 +20,10 @@ LONG = "a_name.that-goes:on" * 10 + "xxxxxxxxxx"
 
 
 class Form(BaseModel):
-    needed: str = Field(alias=LONG, description=LONG)
-    unset: int | None = Field(default=None, alias=LONG[:-1])
+    model_config = ConfigDict(alias_generator=lambda name: LONG[:-1] + name[0])
+
+    needed: str = Field(description=LONG)
+    unset: int | None = None
 
 
 async def handled(_payload: Form) -> None:
@@ -30,7 +32,7 @@ async def handled(_payload: Form) -> None:
 
 ACTS: dict[str, dict[str, Any]] = {
     "jobs": {"action": "cancel", "query": f"tag:{LONG} key:{LONG}"},
-    "tasks": {"queue": LONG, "type": LONG, "payload": {LONG: "b"}, "policy": {"tags": [LONG]}},
+    "tasks": {"queue": LONG, "type": LONG, "payload": {f"{LONG[:-1]}n": "b"}},
     "queues/pause": {"queue": LONG},
 }
 SEEN = "main:not(:has(.skeleton)) h1"

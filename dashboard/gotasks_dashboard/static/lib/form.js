@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { Beyond, parseExact, scalarText, wholeNumber, written } from "./exact.js";
 import { hintOf, initial, kindOf, looksLike, resolved, variantsOf } from "./schema.js";
-import { button, faint, iconButton, notice, segmented } from "./ui.js";
+import { button, controlOf, faint, iconButton, notice, segmented, tie, wrongLine } from "./ui.js";
 
 /** @typedef {Api.Tagged | undefined} Value */
 /** @typedef {{schema: Schema, value: Value, path: string, label: string, isRequired: boolean, set: (value: Value) => void, extra?: Dom.Child}} Part */
@@ -75,9 +75,10 @@ export class SchemaForm {
 			...this.claim(path, !["object", "map", "array", "tuple"].includes(kind)),
 		];
 		const hint = hintOf(schema);
-		const isOne =
-			["string", "integer", "number", "any"].includes(kind) ||
-			(kind === "enum" && schema.enum.length > MOST_BUTTONS);
+		const isOne = isOneControl(schema, kind);
+		const id = idOf(path);
+		const notes = [hint ? `${id}-hint` : "", ...wrong.map((_, at) => `${id}-error${at || ""}`)];
+		tie(control, id, notes, wrong.length > 0);
 		return h(
 			"div",
 			{
@@ -85,18 +86,19 @@ export class SchemaForm {
 				key: path,
 				role: isOne ? null : "group",
 				"aria-label": isOne ? null : label,
+				"aria-describedby": isOne ? null : notes.filter(Boolean).join(" ") || null,
 			},
 			h(
 				"div",
 				{ class: "field-head" },
-				isOne ? h("label", { for: idOf(path) }, label) : h("span", { class: "label" }, label),
+				isOne ? h("label", { for: id }, label) : h("span", { class: "label" }, label),
 				isRequired && h("span", { class: "required", title: "required" }, "*"),
 				h("span", { class: "spacer" }),
 				extra,
 			),
-			hint && h("p", { class: "hint", id: `${idOf(path)}-hint` }, hint),
+			hint && h("p", { class: "hint", id: `${id}-hint` }, hint),
 			control,
-			wrong.map((each) => h("p", { class: "error", role: "alert" }, each)),
+			wrong.map((each, at) => wrongLine(id, each, at)),
 		);
 	}
 
@@ -263,8 +265,16 @@ export class SchemaForm {
 		};
 		return [
 			segmented(`Kind of ${label}`, choices, String(at), choose),
-			variants[at]?.type !== "null" && this.control({ ...part, schema: variants[at] ?? {} }),
+			variants[at]?.type !== "null" && this.named(part, variants[at] ?? {}),
 		];
+	}
+
+	/** The control of an alternative, which no label stands for. @param {Part} part @param {Schema} schema */
+	named(part, schema) {
+		const control = this.control({ ...part, schema });
+		if (isOneControl(schema, kindOf(schema, this.root)))
+			controlOf(control, idOf(part.path))?.setAttribute("aria-label", part.label);
+		return control;
 	}
 
 	/** @param {Part} part */
@@ -317,7 +327,7 @@ export class SchemaForm {
 			faint(`= ${told.slice(0, 60)}`),
 			h("span", { class: "spacer" }),
 			button("Set", put, { kind: "small", title: `Set ${label}` }),
-			wrong.map((each) => h("p", { class: "error", role: "alert" }, each)),
+			wrong.map((each, at) => wrongLine(idOf(path), each, at)),
 		);
 	}
 
@@ -412,6 +422,11 @@ export class SchemaForm {
 		);
 	}
 }
+
+/** Is it a single control, to which a label can lead? @param {Schema} schema @param {string} kind */
+const isOneControl = (schema, kind) =>
+	["string", "integer", "number", "any"].includes(kind) ||
+	(kind === "enum" && schema.enum.length > MOST_BUTTONS);
 
 class Expected extends Error {}
 

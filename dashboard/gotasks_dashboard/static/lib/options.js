@@ -123,12 +123,12 @@ export class TaskOptions {
 		for (const each of errors) {
 			const [part, name = "", ...below] = each.path.split(".");
 			if (part !== "policy" || !OPTIONS.some((option) => option.name === name)) rest.push(each);
-			else this.errors[name] = [below.join("."), each.message].filter(Boolean).join(": ");
+			else this.errors[name] ??= [below.join("."), each.message].filter(Boolean).join(": ");
 		}
 		return rest;
 	}
 
-	/** What was given. Throws if some of it cannot be read, which is marked. */
+	/** What was given, as far as it can be read; the rest is marked. */
 	read() {
 		this.errors = {};
 		/** @type {Record<string, unknown>} */
@@ -142,9 +142,12 @@ export class TaskOptions {
 				this.errors[name] = messageOf(error);
 			}
 		}
-		if (Object.keys(this.errors).length > 0)
-			throw new Error("Some of the options cannot be read: see what is marked.");
 		return found;
+	}
+
+	/** Can all of it be read? */
+	isReadable() {
+		return Object.keys(this.errors).length === 0;
 	}
 }
 

@@ -219,15 +219,51 @@ export function meter(part, whole, label) {
 }
 
 /** @param {string} label @param {Dom.Child} control @param {{hint?: Dom.Child, error?: string | null, id?: string}} [how] */
-export const field = (label, control, how = {}) =>
-	h(
+export function field(label, control, how = {}) {
+	const { id = "", hint, error } = how;
+	const hintId = hint ? `${id}-hint` : "";
+	tie(control, id, [hintId, error ? `${id}-error` : ""], Boolean(error));
+	return h(
 		"div",
-		{ class: `field ${how.error ? "wrong" : ""}` },
-		h("label", { for: how.id }, label),
+		{ class: `field ${error ? "wrong" : ""}` },
+		h("label", { for: id }, label),
 		control,
-		how.hint && h("p", { class: "hint" }, how.hint),
-		how.error && h("p", { class: "error", role: "alert" }, how.error),
+		hint && h("p", { class: "hint", id: hintId }, hint),
+		error && wrongLine(id, error),
 	);
+}
+
+/** What is wrong with a control. @param {string} id @param {string} text @param {number} [at] */
+export const wrongLine = (id, text, at = 0) =>
+	h("p", { class: "error", role: "alert", id: `${id}-error${at || ""}` }, text);
+
+/**
+ * Tie the control of an id to what is said of it, so that it is read out with it.
+ * @param {Dom.Child} control
+ * @param {string} id
+ * @param {string[]} notes  Ids; empty ones are none.
+ * @param {boolean} isWrong
+ */
+export function tie(control, id, notes, isWrong) {
+	const found = controlOf(control, id);
+	const told = notes.filter(Boolean).join(" ");
+	if (told) found?.setAttribute("aria-describedby", told);
+	else found?.removeAttribute("aria-describedby");
+	if (isWrong) found?.setAttribute("aria-invalid", "true");
+	else found?.removeAttribute("aria-invalid");
+}
+
+/** Find the control of an id in what was drawn. @param {Dom.Child} drawn @param {string} id @returns {Element | null} */
+export function controlOf(drawn, id) {
+	if (Array.isArray(drawn)) {
+		for (const each of drawn) {
+			const found = controlOf(each, id);
+			if (found) return found;
+		}
+	}
+	if (!(drawn instanceof Element) || !id) return null;
+	return drawn.id === id ? drawn : drawn.querySelector(`#${CSS.escape(id)}`);
+}
 
 /** What facts there are. @param {[string, Dom.Child][]} pairs @param {string} [kind] */
 export const facts = (pairs, kind = "") =>

@@ -6,7 +6,7 @@ import { TaskOptions } from "../lib/options.js";
 import { Page } from "../lib/page.js";
 import { initial, resolved } from "../lib/schema.js";
 import { pageHead } from "../lib/shell.js";
-import { button, empty, faint, field, link, notice, panel, segmented, taskAddress } from "../lib/ui.js";
+import { button, empty, faint, field, link, notice, panel, segmented, taskAddress, tie } from "../lib/ui.js";
 
 /** What has more values than this, or more text, is edited as text. */
 const MOST_VALUES = 1_000;
@@ -281,15 +281,10 @@ export class NewPage extends Page {
 		const hint =
 			'Whole numbers of up to 64 bits are kept as they are; other values by tags: {"$date": "2026-01-31T12:00:00Z"}, {"$bytes": "base64"}, {"$float": "NaN"}.';
 		const errors = this.errors.map((each) => (each.path ? `${each.path}: ${each.message}` : each.message));
-		return h(
-			"div",
-			{ class: "form" },
-			field("JSON", island(this.area), {
-				id: "payload-json",
-				hint: [large, hint],
-				error: errors.slice(0, MOST_ERRORS).join("\n"),
-			}),
-		);
+		const error = errors.slice(0, MOST_ERRORS).join("\n");
+		const id = "payload-json";
+		tie(this.area, id, [`${id}-hint`, error && `${id}-error`], error !== "");
+		return h("div", { class: "form" }, field("JSON", island(this.area), { id, hint: [large, hint], error }));
 	}
 
 	outcome() {
@@ -298,7 +293,8 @@ export class NewPage extends Page {
 		if (!refusal) return null;
 		const existing = refusal instanceof Problem && refusal.existingId;
 		const isTold = refusal instanceof Problem && refusal.errors.length > 0;
-		const what = refusal instanceof Problem && refusal.code === "bad_payload" ? "The payload" : "Some of it";
+		const isOfPayload = refusal instanceof Problem && refusal.code === "bad_payload";
+		const what = isOfPayload && this.options.isReadable() ? "The payload" : "Some of it";
 		const text = isTold ? `${what} does not fit: see what is marked.` : refusal.message;
 		return notice(
 			"error",
@@ -317,27 +313,35 @@ export class NewPage extends Page {
 		);
 	}
 
-	/** The request, in which a payload typed as JSON stands as it was typed. @param {boolean} withPolicy */
-	body(withPolicy) {
-		if (this.form && !this.isText && !this.form.isReadable())
-			throw new Error("Some of what was typed cannot be read: see what is marked.");
-		const payload = this.isText ? checked(this.area.value) : JSON.stringify(this.form?.value ?? null);
-		const head = JSON.stringify({
-			queue: this.queue,
-			type: this.type,
-			...(withPolicy ? { policy: this.options.read() } : {}),
-		});
-		return `${head.slice(0, -1)},"payload":${payload}}`;
+	/** The payload, of text as it was typed, which loses nothing of it; null if that is no JSON, which is told. */
+	written() {
+		if (!this.isText && this.form) return JSON.stringify(this.form.value ?? null);
+		try {
+			parseExact(this.area.value);
+			return this.area.value;
+		} catch (error) {
+			this.errors = [{ path: "", message: `this is no JSON: ${messageOf(error)}` }];
+			return null;
+		}
+	}
+
+	/** A request. @param {string | null} payload  JSON; null: none. @param {Record<string, unknown>} [policy] */
+	body(payload, policy = undefined) {
+		const head = JSON.stringify({ queue: this.queue, type: this.type, policy });
+		return payload === null ? head : `${head.slice(0, -1)},"payload":${payload}}`;
 	}
 
 	/** @param {"tasks" | "tasks/validate"} path */
 	async send(path) {
 		this.said = "";
 		this.refuse(null);
+		const policy = path === "tasks" ? this.options.read() : undefined;
+		const payload = this.written();
 		try {
 			if (!this.queue || !this.type) throw new Error("Which queue, and which type?");
+			if (!this.isReadable()) throw new Error("Some of what was typed cannot be read: see what is marked.");
 			/** @type {{id?: string}} */
-			const answer = await post(path, this.body(path === "tasks"));
+			const answer = await post(path, this.body(payload, policy));
 			if (answer.id) {
 				this.app.toast("Enqueued");
 				this.app.to(taskAddress(answer.id));
@@ -346,6 +350,7 @@ export class NewPage extends Page {
 			this.said = "The payload fits.";
 		} catch (error) {
 			this.refuse(error instanceof Error ? error : new Error(String(error)));
+			if (!this.isReadable()) await this.judge(payload, policy);
 		}
 		this.redraw();
 		/** @type {HTMLElement | null} */
@@ -354,11 +359,43 @@ export class NewPage extends Page {
 		first?.focus();
 	}
 
+	/** Is nothing told yet of what was typed? */
+	isReadable() {
+		const isUnread = !this.isText && this.form && !this.form.isReadable();
+		return !isUnread && this.errors.length === 0 && this.options.isReadable();
+	}
+
+	/** Ask what else is wrong, so that all of it is told at once. @param {string | null} payload @param {Record<string, unknown> | undefined} policy */
+	async judge(payload, policy) {
+		const asked = [
+			[policy && this.body(null, policy), "bad_request"],
+			[payload !== null && this.body(payload), "bad_payload"],
+		];
+		for (const [body, code] of asked) {
+			try {
+				if (body) await post("tasks/validate", body);
+			} catch (error) {
+				if (error instanceof Problem && error.code === code) this.mark(error.errors);
+			}
+		}
+	}
+
 	/** Take in what is wrong, each where it is told. @param {Problem | Error | null} refusal */
 	refuse(refusal) {
 		this.refusal = refusal;
-		if (!refusal) this.options.errors = {};
-		this.errors = refusal instanceof Problem ? this.options.claim(refusal.errors) : [];
+		if (!refusal) {
+			this.options.errors = {};
+			this.errors = [];
+		}
+		this.mark(refusal instanceof Problem ? refusal.errors : []);
+	}
+
+	/** @param {Api.FieldError[]} errors */
+	mark(errors) {
+		const isNew = (/** @type {Api.FieldError} */ each) =>
+			(this.isText || !this.form?.drafts.has(each.path)) &&
+			!this.errors.some((old) => old.path === each.path && old.message === each.message);
+		this.errors.push(...this.options.claim(errors).filter(isNew));
 		if (this.form) this.form.errors = this.errors;
 	}
 }
@@ -374,16 +411,6 @@ function isLarge(value) {
 		return each === null || typeof each !== "object" || Object.values(each).every(fits);
 	};
 	return !fits(value);
-}
-
-/** @param {string} text */
-function checked(text) {
-	try {
-		parseExact(text);
-	} catch (error) {
-		throw new Error(`The payload is no JSON: ${messageOf(error)}`);
-	}
-	return text;
 }
 
 /** Can a form that begins with one value show another? @param {Api.Tagged} value @param {Api.Tagged | undefined} begun */
