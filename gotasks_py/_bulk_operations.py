@@ -26,6 +26,8 @@ Progress: TypeAlias = Callable[["BulkReport"], object]
 _BATCH: Final = 500
 _AT_ONCE: Final = 8
 _MOST_NAMED: Final = 1_000
+_TOLD_SECONDS: Final = 0.5
+"""How often progress is told within a batch, which may take long where the store is slow."""
 
 
 @dataclass(slots=True)
@@ -61,12 +63,12 @@ class BulkOperation:
         """Act on one task after the other, some at once."""
 
         async def on_batch(ids: Sequence[TaskId], report: BulkReport) -> None:
-            failure = _Failure()
+            batch = _Batch(act, report, self._tell, anyio.current_time())
             async with anyio.create_task_group() as group:
                 for some in _divided(ids):
-                    group.start_soon(_act_on, some, act, report, failure)
-            if failure.error is not None:
-                raise failure.error
+                    group.start_soon(batch.go_through, some)
+            if batch.failure is not None:
+                raise batch.failure
 
         return await self._run(on_batch)
 
@@ -106,31 +108,36 @@ class BulkOperation:
 
 
 @dataclass(slots=True)
-class _Failure:
-    error: StoreError | None = None
+class _Batch:
+    act: Callable[[TaskId], Awaitable[object]]
+    report: BulkReport
+    tell: Callable[[BulkReport], None]
+    told_at: float
+    failure: StoreError | None = None
 
+    async def go_through(self, ids: Sequence[TaskId]) -> None:
+        """Act on some of them, one after the other, until the store fails."""
+        for task_id in ids:
+            if self.failure is not None:
+                return
+            await self._act_on(task_id)
+            if anyio.current_time() >= self.told_at + _TOLD_SECONDS:
+                self.told_at = anyio.current_time()
+                self.tell(self.report)
 
-async def _act_on(
-    ids: Sequence[TaskId],
-    act: Callable[[TaskId], Awaitable[object]],
-    report: BulkReport,
-    failure: _Failure,
-) -> None:
-    for task_id in ids:
-        if failure.error is not None:
-            return
+    async def _act_on(self, task_id: TaskId) -> None:
         try:
-            await act(task_id)
-            report.changed += 1
+            await self.act(task_id)
+            self.report.changed += 1
         except DuplicateTaskError as error:
-            report.refuse(task_id, error)
+            self.report.refuse(task_id, error)
         except InvalidStateError as error:
             if error.status is Status.DEAD:
-                report.refuse(task_id, error)
+                self.report.refuse(task_id, error)
         except TaskNotFoundError:
-            continue
+            pass
         except StoreError as error:
-            failure.error = error
+            self.failure = error
 
 
 def _divided(ids: Sequence[TaskId]) -> Sequence[Sequence[TaskId]]:

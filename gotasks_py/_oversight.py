@@ -146,7 +146,8 @@ class Oversight:
         """Bring back the dead letters of a filter; see :meth:`Manager.requeue`.
 
         At most ``per_second`` of them, in batches. ``progress`` is called on the event loop
-        after each batch with the report so far; it must not block.
+        after each batch, and twice a second within one, with the report so far; it must not
+        block.
         """
         act = partial(self.requeue, fresh_lifetime=fresh_lifetime)
         if _checked(wanted).run_before is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Protocol, runtime_checkable
@@ -12,6 +12,8 @@ from gotasks_py._fields import moment, text, whole
 
 KEPT: Final = timedelta(days=365)
 """How long entries are kept."""
+LOST_AFTER: Final = timedelta(seconds=30)
+"""After how long without a sign of life what runs is taken to run no more."""
 
 
 class Outcome(StrEnum):
@@ -21,6 +23,8 @@ class Outcome(StrEnum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    LOST = "lost"
+    """Nobody is heard of any more who would do it; ``AuditEntry.as_of`` tells so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +33,8 @@ class AuditEntry:
 
     ``id`` is unique; ``action`` is a word such as ``pause`` or ``requeue``; ``target`` says
     to what, such as ``{"queue": "emails"}``, and ``details`` how, both as plain data.
-    ``changed`` and ``refused`` count tasks, where an action is about many.
+    ``changed`` and ``refused`` count tasks, where an action is about many. While it runs,
+    ``by`` is the manager that carries it out, which was there at ``alive_at``.
     """
 
     id: str
@@ -43,6 +48,15 @@ class AuditEntry:
     changed: int | None = None
     refused: int | None = None
     finished_at: datetime | None = None
+    by: str | None = None
+    alive_at: datetime | None = None
+
+    def as_of(self, now: datetime) -> AuditEntry:
+        """Tell what has become of it: what shows no sign of life for half a minute is lost."""
+        is_heard_of = now - (self.alive_at or self.at) < LOST_AFTER
+        if self.outcome is not Outcome.RUNNING or is_heard_of:
+            return self
+        return replace(self, outcome=Outcome.LOST)
 
     def to_document(self) -> dict[str, object]:
         """Make what is stored."""
@@ -58,13 +72,14 @@ class AuditEntry:
             "changed": self.changed,
             "refused": self.refused,
             "finished_at": self.finished_at,
+            "by": self.by,
+            "alive_at": self.alive_at,
             "expires_at": self.at + KEPT,
         }
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> AuditEntry:
         """Read what is stored; a field of the wrong kind reads as absent."""
-        finished_at = document.get("finished_at")
         return cls(
             id=str(document.get("_id")),
             at=moment(document.get("at")),
@@ -76,7 +91,9 @@ class AuditEntry:
             error=text(document.get("error")) or None,
             changed=_count(document.get("changed")),
             refused=_count(document.get("refused")),
-            finished_at=finished_at if isinstance(finished_at, datetime) else None,
+            finished_at=_time(document.get("finished_at")),
+            by=text(document.get("by")) or None,
+            alive_at=_time(document.get("alive_at")),
         )
 
 
@@ -123,6 +140,10 @@ class Auditing(Protocol):
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
+
+
+def _time(value: object) -> datetime | None:
+    return value if isinstance(value, datetime) else None
 
 
 def _count(value: object) -> int | None:

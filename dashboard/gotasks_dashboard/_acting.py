@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
@@ -17,6 +19,7 @@ from gotasks_dashboard._values import moment
 from gotasks_dashboard._views import TaskRow, row_of
 
 _MOST_SECONDS: Final = 10**9
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 Seconds: TypeAlias = Annotated[float, Field(ge=0.001, le=_MOST_SECONDS)]
 
@@ -29,7 +32,16 @@ def _in_utc(at: datetime) -> datetime:
         raise ValueError(msg) from error
 
 
-Moment: TypeAlias = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
+def _as_date(value: object) -> object:
+    # Pydantic takes numbers, as such or in a text, for seconds since 1970.
+    if value is not None and not (isinstance(value, str) and _DATE.match(value)):
+        raise PydanticCustomError("moment", "a time such as 2026-01-31T12:00:00Z is needed")
+    return value
+
+
+Moment: TypeAlias = Annotated[
+    AwareDatetime, Field(strict=False), AfterValidator(_in_utc), BeforeValidator(_as_date)
+]
 Whole: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1), AsWhole]
 
 

@@ -18,6 +18,7 @@ from gotasks_dashboard._endpoints import (
     Nothing,
     listed,
 )
+from gotasks_dashboard._jobs import error_of
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._values import Tagged, moment, tagged
 from gotasks_py import AuditEntry, Auditing
@@ -50,6 +51,7 @@ class AuditEntryView(TypedDict):
     details: Tagged
     outcome: str
     error: str | None
+    by: str | None
     report: ReportView | None
     finished_at: str | None
 
@@ -71,7 +73,9 @@ async def audit(desk: Desk, call: Call[AuditQuery, Nothing]) -> AuditView:
         page = await store.audit_log(
             user=query.user, action=query.action, limit=listed(query.limit), cursor=query.cursor
         )
-    return {"entries": [_view(each) for each in page.entries], "cursor": page.cursor}
+    now = store.clock.now()
+    entries = [_view(each.as_of(now)) for each in page.entries]
+    return {"entries": entries, "cursor": page.cursor}
 
 
 def _view(entry: AuditEntry) -> AuditEntryView:
@@ -83,7 +87,8 @@ def _view(entry: AuditEntry) -> AuditEntryView:
         "target": tagged(entry.target),
         "details": tagged(entry.details),
         "outcome": entry.outcome.value,
-        "error": entry.error,
+        "error": error_of(entry),
+        "by": entry.by,
         "report": None
         if entry.changed is None
         else {"changed": entry.changed, "refused": entry.refused or 0},

@@ -11,16 +11,34 @@ from typing_extensions import TypedDict
 
 from gotasks_dashboard._desk import Desk
 from gotasks_dashboard._endpoints import AsWhole, Body, Call, Endpoint, Nothing
-from gotasks_dashboard._jobs import Action, Job, JobView, acted_on, entry_view, job_view
+from gotasks_dashboard._jobs import (
+    KEPT,
+    Action,
+    Job,
+    JobView,
+    acted_on,
+    entry_view,
+    error_of,
+    job_view,
+)
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._problems import Problem
 from gotasks_dashboard._query import NOTHING, SOMETHING, Query
 from gotasks_dashboard._reading import searched
-from gotasks_py import AuditEntry, Auditing, Count, Outcome, TaskFilter
+from gotasks_py import (
+    AuditEntry,
+    Auditing,
+    Count,
+    Outcome,
+    StoreUnavailableError,
+    TaskFilter,
+)
 from gotasks_py.task import TaskId
 
 _MOST_IDS: Final = 1_000
 _MOST_AT_ONCE: Final = 10
+_MOST_RECORDED: Final = 100
+"""How many of what was done last, of each kind, are looked through for jobs."""
 
 _PERMISSIONS: Final = {
     "requeue": Permission.REQUEUE,
@@ -69,7 +87,7 @@ class JobBody(Body):
 
 
 class JobsView(TypedDict):
-    """The jobs of this process; those that are over are kept for an hour."""
+    """The jobs of the last hour, of whichever process, and those that this one does still."""
 
     jobs: Sequence[JobView]
 
@@ -90,6 +108,8 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
     entry = replace(entry, outcome=Outcome.RUNNING)
     async with desk.trail.unless_failed(entry), desk.bounded():
         total = Count(len(ids)) if wanted is None else await desk.manager.count_tasks(wanted)
+    if wanted is not None and total.is_exact:
+        entry = replace(entry, details={**entry.details, "total": total.value})
     job = Job(
         entry=entry,
         total=total,
@@ -104,8 +124,40 @@ async def begin(desk: Desk, call: Call[Nothing, JobBody]) -> JobView:
 
 
 async def jobs(desk: Desk, call: Call[Nothing, Nothing]) -> JobsView:
-    """List the jobs of this process."""
-    return {"jobs": [job_view(each, call.access) for each in desk.jobs.listed()]}
+    """List the jobs of this process, and what the audit knows of those of others."""
+    own = desk.jobs.listed()
+    here = {each.entry.id for each in own}
+    others = [each for each in await _recorded(desk) if each.id not in here]
+    views = [
+        *(job_view(each, call.access) for each in own),
+        *(entry_view(each, call.access) for each in others),
+    ]
+    return {"jobs": sorted(views, key=lambda each: each["started_at"], reverse=True)}
+
+
+async def _recorded(desk: Desk) -> Sequence[AuditEntry]:
+    """Read the jobs among what was done last, as of now; none while the store is away."""
+    store = desk.store
+    if not isinstance(store, Auditing):
+        return []
+
+    async def ask() -> Sequence[AuditEntry]:
+        pages = [
+            await store.audit_log(action=action, limit=_MOST_RECORDED) for action in _PERMISSIONS
+        ]
+        since = store.clock.now() - KEPT
+        return [
+            entry
+            for page in pages
+            for entry in page.entries
+            if entry.by is not None and entry.at > since
+        ]
+
+    try:
+        entries = await desk.shared("jobs of others", ask)
+    except StoreUnavailableError:
+        return []
+    return [each.as_of(store.clock.now()) for each in entries]
 
 
 async def job(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
@@ -123,8 +175,10 @@ async def job(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
 async def stop(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
     """Stop a job; what it has done stays done.
 
-    One of another process is asked to stop, and does so within seconds, if that process is
-    still there.
+    One of another process is asked to stop, and does so within seconds.
+
+    Raises:
+        Problem: 409: it is lost.
     """
     found = desk.jobs.find(call.path["id"])
     if found is not None:
@@ -136,6 +190,8 @@ async def stop(desk: Desk, call: Call[Nothing, Nothing]) -> JobView:
     async with desk.bounded():
         entry = await _elsewhere(desk, call)
         call.access.demand(_PERMISSIONS[entry.action])
+        if entry.outcome is Outcome.LOST:
+            raise Problem(409, "job_lost", f"there is nothing to stop: {error_of(entry)}")
         is_running = entry.outcome is Outcome.RUNNING
         if is_running and isinstance(desk.store, Auditing):
             await desk.store.audit(desk.trail.wish(call.access, entry.id))
@@ -160,7 +216,7 @@ async def _elsewhere(desk: Desk, call: Call[Nothing, Nothing]) -> AuditEntry:
     if isinstance(desk.store, Auditing):
         entry = await desk.store.audited(call.path["id"])
         if entry is not None and entry.action in _PERMISSIONS:
-            return entry
+            return entry.as_of(desk.store.clock.now())
     raise _unknown(call)
 
 
@@ -183,7 +239,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path="jobs",
-        summary="The jobs of this process",
+        summary="The jobs of the last hour",
         handle=jobs,
         answer=JobsView,
     ),
@@ -201,5 +257,6 @@ ENDPOINTS: Final = (
         handle=stop,
         permissions=_ANY,
         answer=JobView,
+        refusals=(409,),
     ),
 )

@@ -30,7 +30,8 @@ from gotasks_py.task import TaskId
 
 logger = logging.getLogger("gotasks_dashboard")
 
-_KEPT: Final = timedelta(hours=1)
+KEPT: Final = timedelta(hours=1)
+"""How long jobs are listed when they are over."""
 _MOST_NAMED: Final = 50
 _REFUSED: Final = "its state, its lifetime, or the holder of its unique key is against it"
 _TOLD_SECONDS: Final = 2.0
@@ -73,6 +74,7 @@ class JobView(TypedDict):
     refused_count: int
     error: str | None
     user: str | None
+    by: str | None
     started_at: str
     finished_at: str | None
 
@@ -115,7 +117,7 @@ class Jobs:
 
     def listed(self) -> Sequence[Job]:
         """Tell those that run, and those of the last hour; the latest first."""
-        since = self._manager.store.clock.now() - _KEPT
+        since = self._manager.store.clock.now() - KEPT
         self._jobs = {
             key: job for key, job in self._jobs.items() if not job.is_over or job.entry.at > since
         }
@@ -127,6 +129,7 @@ class Jobs:
 
     async def begin(self, job: Job) -> None:
         """Begin a job, and let it go on by itself."""
+        self._note(job)
         await self._trail.record(job.entry)
         self._jobs[job.entry.id] = job
 
@@ -218,8 +221,13 @@ class Jobs:
                 self.stop(job)
 
     def _note(self, job: Job) -> None:
-        report = job.report
-        job.entry = replace(job.entry, changed=report.changed, refused=report.refused)
+        job.entry = replace(
+            job.entry,
+            changed=job.report.changed,
+            refused=job.report.refused,
+            by=self._manager.id,
+            alive_at=self._manager.store.clock.now(),
+        )
 
     async def _end(self, job: Job, outcome: Outcome, error: str | None) -> None:
         self._note(job)
@@ -247,12 +255,13 @@ def job_view(job: Job, access: Access) -> JobView:
 
 
 def entry_view(entry: AuditEntry, access: Access, *, is_stopping: bool = False) -> JobView:
-    """Show a job as the audit knows it, such as one of another process.
+    """Show a job as the audit knows it as of now, such as one of another process.
 
     Whose it is, and what was searched for, is told to its own user and to those who may see the
     audit.
     """
     query, ids = entry.details.get("query"), entry.target.get("tasks")
+    total = entry.details.get("total", ids)
     is_own = entry.user is not None and entry.user == access.user
     is_told = is_own or Permission.VIEW_AUDIT in access.permissions
     return {
@@ -262,15 +271,26 @@ def entry_view(entry: AuditEntry, access: Access, *, is_stopping: bool = False) 
         "ids": ids if isinstance(ids, int) else None,
         "state": entry.outcome.value,
         "is_stopping": is_stopping and entry.outcome is Outcome.RUNNING,
-        "total": None,
+        "total": {"value": total, "is_exact": True} if isinstance(total, int) else None,
         "changed": entry.changed or 0,
         "refused": [],
         "refused_count": entry.refused or 0,
-        "error": entry.error,
+        "error": error_of(entry),
         "user": entry.user if is_told else None,
+        "by": entry.by,
         "started_at": _time(entry.at),
         "finished_at": moment(entry.finished_at),
     }
+
+
+def error_of(entry: AuditEntry) -> str | None:
+    """Tell what went wrong with something that somebody did."""
+    if entry.outcome is not Outcome.LOST:
+        return entry.error
+    return (
+        f"{entry.by or 'the process that did it'} has not been heard of since "
+        f"{_time(entry.alive_at or entry.at)}, and does no more of it; this is how far it had come"
+    )
 
 
 def _time(at: datetime) -> str:

@@ -236,6 +236,7 @@ declare namespace Api {
 		details: Tagged;
 		outcome: string;
 		error: string | null;
+		by: string | null;
 		report: { changed: number; refused: number } | null;
 		finished_at: string | null;
 	};
@@ -244,7 +245,7 @@ declare namespace Api {
 		action: string;
 		query: string | null;
 		ids: number | null;
-		state: "running" | "done" | "stopped" | "failed";
+		state: "running" | "done" | "stopped" | "failed" | "lost";
 		is_stopping: boolean;
 		total: Count | null;
 		changed: number;
@@ -252,6 +253,7 @@ declare namespace Api {
 		refused_count: number;
 		error: string | null;
 		user: string | null;
+		by: string | null;
 		started_at: string;
 		finished_at: string | null;
 	};

@@ -41,12 +41,26 @@ async def test_an_entry_comes_back_as_it_was_recorded(lab: Lab) -> None:
         changed=0,
         refused=3,
         finished_at=lab.store.clock.now(),
+        by="m.1",
+        alive_at=lab.store.clock.now(),
     )
     store = audited(lab)
     assert await store.audited(entry.id) is None
     await store.audit(entry)
     assert await store.audited(entry.id) == entry
     assert (await store.audit_log()).entries == [entry]
+
+
+async def test_what_runs_without_a_sign_of_life_is_lost(lab: Lab) -> None:
+    store = audited(lab)
+    now = lab.store.clock.now()
+    running = an_entry(lab, 1, outcome=Outcome.RUNNING, at=now - 60 * SECOND, alive_at=now)
+    await store.audit(running)
+    (read,) = (await store.audit_log()).entries
+    assert read.as_of(now + 29 * SECOND) == running
+    assert read.as_of(now + 30 * SECOND) == replace(running, outcome=Outcome.LOST)
+    assert replace(read, alive_at=None).as_of(now).outcome is Outcome.LOST
+    assert replace(read, outcome=Outcome.DONE).as_of(now + 60 * SECOND).outcome is Outcome.DONE
 
 
 async def test_what_becomes_known_takes_the_place_of_what_was(lab: Lab) -> None:

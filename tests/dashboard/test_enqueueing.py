@@ -103,6 +103,8 @@ async def test_a_tag_that_is_none_is_told_where_it_is(
         ({"metadata": []}, "policy.metadata", "an object is needed"),
         ({"metadata": {"a": {"$int": "x"}}}, "policy.metadata.a", "does not fit the tag"),
         ("none", "policy", "an object is needed"),
+        ({"run_at": 5}, "policy.run_at", "a time such as"),
+        ({"retry_until": "1790000000"}, "policy.retry_until", "a time such as"),
     ],
 )
 async def test_kinds_of_values_are_called_as_json_calls_them(

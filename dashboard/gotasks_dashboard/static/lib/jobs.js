@@ -164,7 +164,7 @@ export class Jobs {
 export function titleOf(job) {
 	const done = PAST[job.action] ?? job.action;
 	const of = job.state === "running" && job.total ? ` of ${counted(job.total)}` : "";
-	const end = job.state === "stopped" ? ", then stopped" : job.state === "failed" ? ", then failed" : "";
+	const end = ["stopped", "failed", "lost"].includes(job.state) ? `, then ${job.state}` : "";
 	return `${integer(job.changed)}${of} ${done}${end}`;
 }
 

@@ -9,6 +9,7 @@ import { ago, badge, button, empty, faint, link, name, table } from "../lib/ui.j
 const MARKS = /** @type {Record<string, string>} */ ({
 	done: "good",
 	failed: "bad",
+	lost: "bad",
 	running: "",
 	stopped: "warn",
 });

@@ -9,6 +9,7 @@ import { ago, badge, button, empty, link, name, table } from "../lib/ui.js";
 const MARKS = /** @type {Record<string, string>} */ ({
 	done: "good",
 	failed: "bad",
+	lost: "bad",
 	running: "",
 	stopped: "warn",
 });
