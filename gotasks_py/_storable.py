@@ -26,11 +26,13 @@ _INT64: Final = 2**63
 class UnstorableError(Exception):
     """A value that no store keeps; ``path`` leads to it.
 
-    ``is_final``: it must not be stored in another form either.
+    ``is_final``: it must not be stored in another form either. ``fault``: the message to whoever
+    has typed the value, and writes no code.
     """
 
-    def __init__(self, message: str, *, is_final: bool = False) -> None:
+    def __init__(self, message: str, *, fault: str = "", is_final: bool = False) -> None:
         super().__init__(message)
+        self.fault = fault or message
         self.is_final = is_final
         self._keys: list[object] = []
 
@@ -111,7 +113,10 @@ class _Walk:
 
     def integer(self, item: int) -> int:
         if not -_INT64 <= item < _INT64:
-            raise UnstorableError("does not fit into 64 bits; annotate it as str or Decimal")
+            raise UnstorableError(
+                "does not fit into 64 bits; annotate it as str or Decimal",
+                fault="does not fit into 64 bits; it may be from -2^63 to 2^63 - 1",
+            )
         self.size += 4 if -_INT32 <= item < _INT32 else 8
         return item
 
@@ -207,6 +212,7 @@ def _refuse_naive(moment: datetime) -> None:
         raise UnstorableError(
             f"is a naive datetime: {moment} has no time zone; use datetime.now(UTC) or "
             "replace(tzinfo=...)",
+            fault=f"has no time zone; write it as {moment.isoformat()}Z, or +01:00 for Z",
             is_final=True,
         )
 

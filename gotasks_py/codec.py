@@ -185,7 +185,9 @@ class Codec(Generic[T]):
             except PayloadError as error:
                 problems.append(error)
             except UnstorableError as error:
-                problems.append(PayloadError(f"the value {error}", path=_dotted(error.path)))
+                path = _dotted(error.path)
+                told = [(path, f"the value {error.fault}")]
+                problems.append(PayloadError(f"the value {error}", path=path, problems=told))
                 if error.is_final:
                     break
             else:

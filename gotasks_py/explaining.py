@@ -39,7 +39,9 @@ class Reason(StrEnum):
     QUEUE_PAUSED = "queue_paused"
     """Nothing is claimed from its queue."""
     NO_HANDLER = "no_handler"
-    """No manager that is there, and claims, handles its type."""
+    """No manager that is there handles its type."""
+    MANAGERS_QUIET = "managers_quiet"
+    """All managers that handle its type were told to claim nothing."""
     WORKERS_BUSY = "workers_busy"
     """All managers that handle its type run as many tasks, or of its queue, as they may."""
     IN_LINE = "in_line"
@@ -185,7 +187,8 @@ def _unhandled(task: Task, around: Surroundings) -> Explanation | None:
     if handling:
         names = ", ".join(f"{node.id} ({around.orders[node.id]})" for node in handling)
         sentence = f"the managers that handle {what} were told to claim nothing: {names}"
-    elif around.nodes:
+        return _told(task, Reason.MANAGERS_QUIET, sentence)
+    if around.nodes:
         number = len(around.nodes)
         sentence = (
             f"the only manager that is there does not handle {what}"

@@ -17,13 +17,22 @@ from gotasks_dashboard._enqueueing import schema_of
 from gotasks_dashboard._overview import overview_of
 from gotasks_dashboard._permissions import Permission
 from gotasks_dashboard._query import LONGEST, PAYLOAD, index_of, qualifiers_of, quoted, units
+from gotasks_dashboard._sampling import (
+    DEEPEST,
+    is_searchable,
+    paths_of,
+    sampled_keys,
+    sampled_payloads,
+    value_at,
+)
 from gotasks_dashboard._series import past_of
-from gotasks_py import Status
+from gotasks_py import ConfigurationError, Status
+from gotasks_py.checks import check_name
 from gotasks_py.inspecting import Tagging
 
 _MOST: Final = 20
 _TAGS_SECONDS: Final = 5.0
-_DEEPEST: Final = 4
+_LONGEST_PIECE: Final = 80
 _TOKEN: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|$))*', re.DOTALL)
 _SPANS: Final = {"30m": "half an hour", "1h": "an hour", "24h": "a day", "7d": "a week"}
 
@@ -66,6 +75,15 @@ class _Typed:
     def fragment(self) -> str:
         return self.text[self.start : self.end]
 
+    def name_of(self, qualifier: str) -> str | None:
+        """Tell which queue or type is searched, if that is a name by now."""
+        given = self.given.get(qualifier)
+        try:
+            check_name(qualifier, given)
+        except ConfigurationError:
+            return None
+        return given
+
 
 async def complete(desk: Desk, call: Call[CompletionQuery, Nothing]) -> CompletionsView:
     """Complete a search."""
@@ -76,7 +94,10 @@ async def complete(desk: Desk, call: Call[CompletionQuery, Nothing]) -> Completi
     name, colon, value = typed.fragment.partition(":")
     if not colon:
         items = await _names(desk, call, typed, name)
+    elif name.startswith(PAYLOAD):
+        items = await _payload_values(desk, call, typed, name, value)
     else:
+        name = name.lower()
         values = await _values(desk, name, value.strip('"'), typed)
         items = [
             {"text": f"{name}:{quoted(each)} ", "label": each, "kind": name, "detail": detail}
@@ -107,10 +128,12 @@ async def _names(
 ) -> list[CompletionView]:
     found: list[CompletionView] = []
     if begun.startswith(PAYLOAD):
-        if Permission.VIEW_PAYLOADS in call.access.permissions and not desk.settings.redact:
-            paths = [path for path in _paths(desk, typed) if path.startswith(begun)]
+        if _sees_payloads(desk, call):
+            known = dict.fromkeys((*_paths(desk, typed), *await _sampled_paths(desk, typed)))
+            paths = [path for path in known if path.startswith(begun)]
             found += [_name(path, "a value in the payload") for path in paths]
         return found
+    begun = begun.lower()
     for name, hint in qualifiers_of(is_redacted=desk.settings.redact is not None).items():
         written = PAYLOAD if name.startswith(PAYLOAD) else f"{name}:"
         if name.startswith(begun) and (name not in typed.given or name == "status"):
@@ -122,6 +145,34 @@ def _name(path: str, detail: str) -> CompletionView:
     return {"text": f"{path}:", "label": path, "kind": "name", "detail": detail}
 
 
+def _sees_payloads(desk: Desk, call: Call[Any, Any]) -> bool:
+    return Permission.VIEW_PAYLOADS in call.access.permissions and not desk.settings.redact
+
+
+async def _payloads(desk: Desk, typed: _Typed) -> Sequence[object]:
+    return await sampled_payloads(desk, typed.name_of("queue"), typed.name_of("type"))
+
+
+async def _sampled_paths(desk: Desk, typed: _Typed) -> Sequence[str]:
+    payloads = await _payloads(desk, typed)
+    return [path for each in payloads for path in paths_of(each, PAYLOAD[:-1])]
+
+
+async def _payload_values(
+    desk: Desk, call: Call[Any, Any], typed: _Typed, name: str, begun: str
+) -> list[CompletionView]:
+    if not _sees_payloads(desk, call):
+        return []
+    path = name.removeprefix(PAYLOAD)
+    values = dict.fromkeys(value_at(each, path) for each in await _payloads(desk, typed))
+    low = begun.strip('"').lower()
+    return [
+        {"text": f"{name}:{each} ", "label": each, "kind": "payload", "detail": ""}
+        for each in values
+        if each is not None and low in each.lower()
+    ]
+
+
 def _paths(desk: Desk, typed: _Typed) -> Sequence[str]:
     queue, name = typed.given.get("queue"), typed.given.get("type")
     found: dict[str, None] = {}
@@ -129,7 +180,7 @@ def _paths(desk: Desk, typed: _Typed) -> Sequence[str]:
         if queue in {None, place[0]} and name in {None, place[1]}:
             schema = schema_of(desk, *place)
             if schema is not None:
-                for path in _paths_in(schema, schema, PAYLOAD[:-1], _DEEPEST):
+                for path in _paths_in(schema, schema, PAYLOAD[:-1], DEEPEST):
                     found[path] = None
     return list(found)
 
@@ -141,7 +192,7 @@ def _paths_in(
     if isinstance(ref, str):
         schema = root.get("$defs", {}).get(ref.rpartition("/")[2], {})
     for name, inner in schema.get("properties", {}).items():
-        if "." in name or re.search(r'[\s:"]', name):
+        if not is_searchable(name):
             continue
         path = f"{prefix}.{name}"
         yield path
@@ -172,8 +223,29 @@ async def _types(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
     return [(name, each) for each, name in places if queue in {None, each}]
 
 
-async def _statuses(_desk: Desk, _typed: _Typed, _begun: str) -> Sequence[Value]:
-    return [(each.value, "") for each in Status]
+async def _statuses(_desk: Desk, _typed: _Typed, begun: str) -> Sequence[Value]:
+    chosen = begun.lower().split(",")[:-1]
+    return [(",".join([*chosen, each.value]), "") for each in Status if each.value not in chosen]
+
+
+async def _keys(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
+    if desk.settings.redact is not None:
+        return []
+    keys = await sampled_keys(desk, typed.name_of("queue"))
+    return [(each, "") for each in dict.fromkeys(keys)]
+
+
+async def _messages(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
+    if desk.settings.redact is not None:
+        return []
+    query = DeadQuery(queue=typed.name_of("queue"), limit=_MOST)
+    groups = (await groups_of(desk, query))["groups"]
+    lines = [(each["message"].partition("\n")[0][:_LONGEST_PIECE].strip(), each) for each in groups]
+    return [
+        (line, f"{each['kind']}, {each['count']['value']} dead")
+        for line, each in lines
+        if line and line.isprintable()
+    ]
 
 
 async def _tags(desk: Desk, _typed: _Typed, begun: str) -> Sequence[Value]:
@@ -192,7 +264,7 @@ async def _workers(desk: Desk, _typed: _Typed, _begun: str) -> Sequence[Value]:
 
 
 async def _causes(desk: Desk, typed: _Typed, _begun: str) -> Sequence[Value]:
-    query = DeadQuery(queue=typed.given.get("queue") or None, limit=_MOST)
+    query = DeadQuery(queue=typed.name_of("queue"), limit=_MOST)
     page = await groups_of(desk, query)
     return [(each["fingerprint"], f"{each['kind']}: {each['message']}") for each in page["groups"]]
 
@@ -207,6 +279,8 @@ _FINDERS: Final[Mapping[str, Callable[[Desk, _Typed, str], Awaitable[Sequence[Va
     "status": _statuses,
     "tag": _tags,
     "worker": _workers,
+    "key": _keys,
+    "error": _messages,
     "fingerprint": _causes,
     "after": _spans,
     "before": _spans,

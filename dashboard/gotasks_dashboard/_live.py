@@ -232,6 +232,8 @@ class Live:
 
         async def complain() -> None:
             await anyio.sleep(_SLOW_SECONDS)
+            if self._is_troubled:
+                return  # why is told already
             self._is_troubled = True
             why = f"the store has not answered for {_SLOW_SECONDS:g} s; this is how it was before"
             self._publish(Changes(problem=StoreUnavailableError(why)))

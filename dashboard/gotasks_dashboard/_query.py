@@ -132,6 +132,8 @@ def filter_of(text: str, now: datetime) -> TaskFilter:
             _put(payload, word.name.removeprefix(PAYLOAD), _literal(word), word)
         elif word.name == "status":
             chosen = [each for each in word.value.split(",") if each]
+            if not chosen:
+                raise word.problem(f"status: needs a value: {', '.join(Status)}")
             given["status"] = [*given.get("status", []), *chosen]
         elif word.name not in QUALIFIERS:
             raise word.problem(f"{word.name!r} is no qualifier; there are {', '.join(QUALIFIERS)}")

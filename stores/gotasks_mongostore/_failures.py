@@ -111,7 +111,9 @@ def is_passing_code(code: object) -> bool:
 def _first_line(error: PyMongoError) -> str:
     text = str(error)
     # Server selection repeats every server's state; the first clause says what happened.
-    return text.partition(", Timeout:")[0].partition(", full error:")[0][:500]
+    for end in (", Timeout:", ", full error:", " (configured timeouts:"):
+        text = text.partition(end)[0]
+    return text[:500]
 
 
 def _is_of_dns(error: BaseException | None) -> bool:

@@ -354,7 +354,7 @@ async def test_all_that_fit_a_search_are_acted_on_in_the_background(
     assert [each["action"] for each in listed] == ["delete", "cancel", "requeue"]
     log = (await read(client, "/api/audit"))["entries"]
     assert [each["report"]["changed"] for each in log] == [5, 3, 3]
-    assert log[-1]["details"] == {"query": "queue:q tag:x"}
+    assert log[-1]["details"] == {"query": "queue:q tag:x", "total": 3}
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ async def filled(lab: Lab) -> Lab:
     for name in ("emails", "a b"):
         await lab.store.register_queue(QueuePolicy(name))
     await lab.enqueue(queue="emails", tags=["welcome", "week 1", "<b>"])
+    users: list[Any] = [{"id": 42, "name": "ann"}, {"id": "42"}, {"id": [42]}]
+    for user in users:
+        await lab.enqueue(queue="emails", payload={"user": user, "a.b": 1})
+    await lab.enqueue(queue="emails", unique_key="k 1", payload={"to": "x"})
     error = {"at": lab.store.clock.now(), "kind": "E", "message": "no"}
     dead = await lab.enqueue(queue="emails")
     lab.edit(dead, "due_at", status="dead", errors=[error], error_fingerprint="f" * 16)
@@ -58,12 +62,22 @@ async def test_values_are_those_that_there_are(filled: Lab, browse: Browse) -> N
         ("queue:emails type:", ["send"]),
         ('queue:"a b" type:', ["x"]),
         ("status:d", ["done", "dead", "pending", "cancelled"]),
+        ("status:dead,d", ["dead,done"]),
+        ("QUEUE:em", ["emails"]),
+        ("key:", ["k 1"]),
+        ("queue:emails key:no", []),
+        ("payload.user.id:", ['"42"', "42"]),
+        ("payload.user.name:a", ["ann"]),
+        ("payload.user:", []),
+        ("payload.us", ["payload.user", "payload.user.id", "payload.user.name"]),
+        ("queue:a\x00b fingerprint:f", ["f" * 16]),
         ("tag:we", ["week 1", "welcome"]),
         ("tag:<", ["<b>"]),
         ("worker:", ["m.1"]),
         ("fingerprint:", ["f" * 16]),
         ("after:", ["now", "30m", "1h", "24h", "7d"]),
-        ("error:", []),
+        ("error:", ["no"]),
+        ("error:n", ["no"]),
         ("nonsense:", []),
     ):
         assert labels(await read(client, "/api/complete", q=typed)) == expected, typed
@@ -97,7 +111,12 @@ async def test_without_the_permission_payloads_are_not_hinted_at(
     mem_lab: Lab, browse: Browse
 ) -> None:
     client = browse(dashboard(mem_lab.store, authorize=lambda _: {Permission.VIEW}, types=[EMAIL]))
-    assert labels(await read(client, "/api/complete", q="payload.")) == []
+    await mem_lab.enqueue(payload={"user": {"id": 42}}, unique_key="k")
+    for typed in ("payload.", "payload.user.id:"):
+        assert labels(await read(client, "/api/complete", q=typed)) == []
+    redacting = browse(open_to_all(mem_lab.store, redact=lambda task: task))
+    for typed in ("payload.", "payload.user.id:", "key:", "error:"):
+        assert labels(await read(redacting, "/api/complete", q=typed)) == []
 
 
 @pytest.mark.parametrize("typed", ['"', 'tag:"open', ":", "::", "a:b:c", " ", "\\", 'x"y:'])

@@ -187,6 +187,28 @@ async def test_a_store_that_is_slow_is_told_of_while_it_is_waited_for(
         assert (name, told["changed"]["everything"]) == ("update", True)
 
 
+async def test_why_a_store_does_not_answer_stays_told(
+    mem_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_live, "_SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(_live, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(_live, "SHORTEST_SECONDS", 0.01)
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    async with streaming(open_to_all(mem_lab.store)) as stream:
+        await settled(stream)
+
+        async def away(_queue: str | None = None) -> Any:
+            await anyio.sleep(0.05)
+            raise StoreUnavailableError("connection refused")
+
+        monkeypatch.setattr(mem_lab.store, "overview", away)
+        told = [await stream.next() for _ in range(5)]
+        why = [problem["detail"] for name, problem in told if name == "problem"]
+        assert why[-2:] == ["connection refused"] * 2
+        first = why.index("connection refused")
+        assert set(why[first:]) == {"connection refused"}, why
+
+
 async def test_a_permission_that_is_withdrawn_ends_the_stream(
     mem_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,8 @@ def test_a_search_reads_as_a_filter(text: str, wanted: TaskFilter) -> None:
         ('tag:"open', 0, 9, "ends with"),
         ("queue:", 0, 6, "needs a value"),
         ("status:gone", 0, 11, "pending"),
+        ("queue:q status:", 8, 7, "needs a value: pending"),
+        ("status:,", 0, 8, "needs a value"),
         ("😀 x", 0, 2, "name:value"),
         ("tag:😀 x", 7, 1, "name:value"),
         ("payload.$where:1", 0, 16, "path"),

@@ -149,7 +149,7 @@ def test_managers_that_are_busy_quiet_or_not_there_are_told() -> None:
     assert told(a_task(), busy)[0] is Reason.WORKERS_BUSY
     assert told(a_task(), busy, a_node("m.2"))[0] is Reason.IN_LINE
     reason, sentence = told(a_task(), a_node(), orders={"m.1": NodeOrder.QUIET})
-    assert (reason, "m.1 (quiet)" in sentence) == (Reason.NO_HANDLER, True)
+    assert (reason, "m.1 (quiet)" in sentence) == (Reason.MANAGERS_QUIET, True)
     assert told(a_task(), busy, a_node("m.2"), orders={"m.2": NodeOrder.DRAIN})[0] is (
         Reason.WORKERS_BUSY
     )

@@ -180,5 +180,5 @@ async def findings(page: Page) -> Any:
     return [
         (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"]])
         for each in told["violations"]
-        if each["impact"] in SERIOUS or each["id"] == "landmark-unique"
+        if each["impact"] in SERIOUS or each["id"] in {"landmark-unique", "heading-order"}
     ]

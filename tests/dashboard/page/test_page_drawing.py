@@ -44,7 +44,7 @@ MORPH = """async steps => {
 
 
 async def charts_of(page: Page) -> list[str]:
-    return await page.locator(".charts > .chart h3").all_inner_texts()
+    return await page.locator(".charts > .chart h2").all_inner_texts()
 
 
 @pytest.mark.parametrize(

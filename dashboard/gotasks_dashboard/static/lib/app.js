@@ -8,7 +8,7 @@ import { Keys } from "./keys.js";
 import { Live } from "./live.js";
 import { pathOf, routeOf } from "./routes.js";
 import { shell } from "./shell.js";
-import { button, notice, problemNotice } from "./ui.js";
+import { button, faint, notice, problemNotice } from "./ui.js";
 
 /** @typedef {import("./page.js").Page} Page */
 
@@ -195,7 +195,7 @@ export class App {
 	 * @param {{title: string, body: Dom.Child, action: string, kind?: string, icon?: string, run: (dialog: HTMLDialogElement) => Promise<void> | void}} what
 	 */
 	ask(what) {
-		const told = h("div");
+		const told = h("div", { role: "status" });
 		const dialog = h("dialog", { "aria-label": what.title });
 		const confirm = button(what.action, () => void act(), {
 			kind: what.kind ?? "primary",
@@ -203,6 +203,7 @@ export class App {
 		});
 		const act = async () => {
 			confirm.setAttribute("disabled", "");
+			show(told, faint("Waiting for an answer…"));
 			try {
 				await what.run(dialog);
 				dialog.close();
@@ -226,7 +227,7 @@ export class App {
 				h(
 					"footer",
 					null,
-					button("Cancel", () => dialog.close()),
+					button("Close", () => dialog.close()),
 					confirm,
 				),
 			),

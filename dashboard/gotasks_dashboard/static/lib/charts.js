@@ -55,7 +55,7 @@ export class Chart {
 		this.node = h(
 			"figure",
 			{ class: "chart", key: kind.label },
-			h("figcaption", null, h("h3", null, kind.label), this.legend),
+			h("figcaption", null, h("h2", null, kind.label), this.legend),
 			this.plot,
 		);
 		new ResizeObserver(() => this.resized()).observe(this.plot);

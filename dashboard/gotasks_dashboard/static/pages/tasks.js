@@ -111,6 +111,9 @@ export class TasksPage extends Page {
 	async recount(signal) {
 		try {
 			this.count = await get("tasks/count", { q: this.query }, signal);
+			// A list that has ended knows what could not be counted.
+			const isWhole = this.next === null && this.param("cursor") === "";
+			if (isWhole && !this.count?.is_exact) this.count = { value: this.rows.length, is_exact: true };
 		} catch (error) {
 			if (isAbort(error)) return;
 			this.count = null;
