@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from gotasks_py import QueuePolicy
+from gotasks_py import QueuePolicy, TaskType
 from gotasks_py.errors import StoreUnavailableError
 from tests.dashboard.conftest import Browse, open_to_all, read
 from tests.lab import Lab
@@ -136,6 +137,25 @@ async def test_all_options_that_do_not_fit_are_told_at_once(mem_lab: Lab, browse
     for path in ("/api/tasks", "/api/tasks/validate"):
         body = {"queue": "q", "type": "t", "policy": {"tags": ["$a"]}}
         assert (await client.post(path, json=body)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "message"),
+    [
+        (datetime, "2026-01-31T12:00", "has no time zone; write it as 2026-01-31T12:00:00Z"),
+        (int, {"$int": str(2**63)}, "it may be from -2^63 to 2^63 - 1"),
+    ],
+)
+async def test_who_types_a_payload_is_told_what_to_type(
+    mem_lab: Lab, browse: Browse, kind: type, payload: Any, message: str
+) -> None:
+    await mem_lab.store.register_queue(QueuePolicy("q"))
+    known = TaskType("q", "t", kind, None)
+    client = browse(open_to_all(mem_lab.store, types=[known]))
+    (error,) = (await post(client, 422, payload=payload))["errors"]
+    assert message in error["message"]
+    assert "datetime.now" not in error["message"]
+    assert "annotate" not in error["message"]
 
 
 @pytest.mark.parametrize("inner", ['"queue": "p"', '"payload": {"a": 1, "b": 2, "a": 3}'])

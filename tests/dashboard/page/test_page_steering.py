@@ -104,7 +104,7 @@ async def test_what_waits_is_cancelled_in_bulk(site: Site, shop: Lab) -> None:
     page = await site.open("tasks?q=status%3Apending")
     await page.get_by_label("Select page").check()
     bulk = page.get_by_role("group", name="Bulk actions")
-    await bulk.get_by_role("button", name="Close").click()
+    await bulk.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog", name="Cancel 3 tasks?")
     await dialog.get_by_role("button", name="Cancel 3").click()
     await expect(page.get_by_role("region", name="Bulk job")).to_contain_text("3 cancelled")
