@@ -150,7 +150,7 @@ async def test_who_types_a_payload_is_told_what_to_type(
     mem_lab: Lab, browse: Browse, kind: type, payload: Any, message: str
 ) -> None:
     await mem_lab.store.register_queue(QueuePolicy("q"))
-    known = TaskType("q", "t", kind, None)
+    known: TaskType[Any, None] = TaskType("q", "t", kind, None)
     client = browse(open_to_all(mem_lab.store, types=[known]))
     (error,) = (await post(client, 422, payload=payload))["errors"]
     assert message in error["message"]

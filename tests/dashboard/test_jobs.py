@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gotasks_dashboard import Permission, dashboard
-from gotasks_py import AuditEntry, Auditing, BulkReport, QueuePolicy, TaskFilter
+from gotasks_py import AuditEntry, Auditing, BulkReport, Inspecting, QueuePolicy, TaskFilter
 from gotasks_py import _bulk_operations as bulk_operations
 from gotasks_py._bulk_operations import BulkOperation
 from gotasks_py.auditing import Outcome
@@ -94,6 +94,7 @@ async def test_how_far_a_job_has_come_is_told_within_a_batch(
     async def act(_: TaskId) -> None:
         """Do nothing."""
 
+    assert isinstance(mem_lab.store, Inspecting)
     bulk = BulkOperation(mem_lab.store, TaskFilter(queue="q"), 1000, told.append)
     await bulk.each(act)
     assert [each.changed for each in told] == [1, 2, 3, 3]
