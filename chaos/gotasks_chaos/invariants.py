@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Final, TypeAlias
 
 from gotasks_chaos.counting import counters_are_true
 from gotasks_chaos.evidence import Asked, Evidence, Execution, Stored
 from gotasks_chaos.finding import Finding
+from gotasks_chaos.lapses import early_lapses
 from gotasks_chaos.recovery import it_recovers
 
 FINAL: Final = frozenset({"done", "dead", "cancelled"})
 CLOCK_SECONDS: Final = 0.02
 """How far two readings of one clock may lie apart: the audit knows it to the round trip."""
+_OF_TIME: Final = frozenset({"lease_expired", "timeout"})
+"""Failures that say nothing of what the handler did."""
 _ESTIMATE_SECONDS: Final = 0.25
 """How far behind the server's time a producer may be that had to wait for its turn to ask."""
 
@@ -47,6 +50,11 @@ def _nothing_is_lost(evidence: Evidence) -> Finding:
         f"task {task.id} exists, and no producer asked for {task.ref}"
         for task in evidence.stored
         if task.ref not in asked_for
+    ]
+    finding.violations += [
+        f"task {task} was started in {runs[0].process}, and does not exist"
+        for task, runs in evidence.by_task.items()
+        if task not in known
     ]
     return finding
 
@@ -95,7 +103,7 @@ def _waste(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
     """Name what must not happen while processes are only stopped in order."""
     if sum(run.how == "returned" for run in runs) > 1:
         yield f"task {task.id} was done twice, and nothing but orderly stops happened"
-    if any(kind == "lease_expired" for _, kind, _ in task.errors):
+    if any(entry.is_lapse for entry in task.errors):
         yield f"task {task.id} lost its lease, and nothing but orderly stops happened"
 
 
@@ -107,17 +115,29 @@ def _miscount(task: Stored, runs: int) -> Iterator[str]:
         )
     if task.attempts > task.max_attempts:
         yield f"task {task.id} counts {task.attempts} attempts of {task.max_attempts}"
+    if task.status == "dead" and task.attempts < task.max_attempts:
+        yield f"task {task.id} died at attempt {task.attempts} of {task.max_attempts}"
 
 
 def _done_was_done(evidence: Evidence) -> Finding:
     finding = Finding()
     for task in evidence.stored:
+        runs = evidence.by_task.get(task.id, ())
         if task.status == "done":
-            finding.look(_undone(task, evidence.by_task.get(task.id, ())))
+            finding.look(_undone(task, runs))
+        finding.violations += _invented(task, runs)
     for asked in evidence.asked:
+        found = evidence.by_ref.get(asked.ref, ())
+        finding.violations += _unasked(asked, found)
         if asked.was_cancelled:
-            finding.look(_uncancelled(evidence.by_ref.get(asked.ref, ())))
+            finding.look(_uncancelled(found))
     return finding
+
+
+def _unasked(asked: Asked, found: Sequence[Stored]) -> Iterator[str]:
+    for task in found:
+        if task.status == "cancelled" and not asked.was_to_be_cancelled:
+            yield f"task {task.id} is cancelled, and nobody asked for that"
 
 
 def _uncancelled(found: Sequence[Stored]) -> Iterator[str]:
@@ -135,6 +155,17 @@ def _undone(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
         yield f"task {task.id} is done, and the ledger knows nothing of attempt {winner}"
     elif hows != {"returned"}:
         yield f"task {task.id} is done by attempt {winner}, which {', '.join(sorted(hows))}"
+
+
+def _invented(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
+    """Name what is told of an attempt whose handler had returned, in time and in one piece."""
+    returned = {run.attempt: run for run in runs if run.how == "returned" and run.type == "work"}
+    for entry in task.errors:
+        if entry.attempt in returned and entry.kind not in _OF_TIME:
+            yield (
+                f"attempt {entry.attempt} of task {task.id} returned, and is said to have failed: "
+                f"{entry.kind}: {entry.message}"
+            )
 
 
 def _settled_by(task: Stored) -> str | None:
@@ -176,9 +207,12 @@ def _nothing_starts_early(evidence: Evidence) -> Finding:
     delays = {asked.task: asked for asked in evidence.asked if asked.task and asked.delay}
     for run in evidence.executions:
         finding.look(_earliness(run, delays.get(run.task), evidence.offset))
+    for runs in evidence.by_task.values():
+        for one, other in pairwise(runs):
+            finding.look(_hurry(one, other, evidence))
     for task in evidence.stored:
         # One that waits for its next attempt still tells when the last one started.
-        is_waiting = task.status == "pending"
+        is_waiting = task.status in {"pending", "cancelled"}
         if not is_waiting and task.started_at is not None and task.started_at < task.run_at:
             early = task.run_at - task.started_at
             finding.violations.append(
@@ -199,6 +233,19 @@ def _earliness(run: Execution, asked: Asked | None, offset: float) -> Iterator[s
             yield f"task {run.task} ran {early:.3f} s before the delay that was asked for"
 
 
+def _hurry(one: Execution, other: Execution, evidence: Evidence) -> Iterator[str]:
+    """Name a retry that came before its backoff was over."""
+    waited = other.began - one.ended
+    if one.how == "raised" and waited < evidence.backoff and not _lapsed(one, evidence):
+        yield f"task {one.task} was tried again {waited:.3f} s after attempt {one.attempt} failed"
+
+
+def _lapsed(run: Execution, evidence: Evidence) -> bool:
+    """Whether an attempt's outcome was never recorded."""
+    entries = evidence.by_id[run.task].errors if run.task in evidence.by_id else ()
+    return not any(each.attempt == run.attempt and not each.is_lapse for each in entries)
+
+
 def _overlaps_are_excused(evidence: Evidence) -> Finding:
     finding = Finding()
     for runs in evidence.by_task.values():
@@ -211,6 +258,7 @@ def _overlaps_are_excused(evidence: Evidence) -> Finding:
                 f"task {task.id} was settled by {_settled_by(task)}, after {runs[-1].token} "
                 "had taken it over"
             )
+        finding.violations += early_lapses(task, runs, evidence)
     return finding
 
 
@@ -258,10 +306,17 @@ def _silence(task: Stored) -> Iterator[str]:
     if entries < failed:
         yield f"task {task.id} failed {failed} attempts and explains {entries}"
     repeated = [
-        number for number, count in Counter(each[0] for each in task.errors).items() if count > 1
+        number
+        for number, count in Counter(each.attempt for each in task.errors).items()
+        if count > 1
     ]
     if repeated:
         yield f"task {task.id} has several outcomes of attempt {repeated[0]}"
+    for entry in task.errors:
+        # The handlers of the storm name the task in what they raise.
+        is_intended = entry.kind.endswith("IntendedError")
+        if not entry.message or (is_intended and task.ref not in entry.message):
+            yield f"task {task.id} says of attempt {entry.attempt} only {entry[1:4]!r}"
 
 
 INVARIANTS: Final[Sequence[Invariant]] = (

@@ -25,12 +25,17 @@ import anyio
 
 from gotasks_chaos import producer, worker
 from gotasks_chaos.work import Setting
+from gotasks_py.errors import StoreUnavailableError
 
 ROLES: Final[Mapping[str, Callable[[Setting], Coroutine[Any, Any, None]]]] = {
     "worker": worker.work,
     "producer": producer.produce,
     "prober": producer.probe,
 }
+
+
+NO_DATABASE: Final = os.EX_TEMPFAIL
+"""The exit code of a process that found no database when it started."""
 
 
 class Nursery:
@@ -139,6 +144,8 @@ class _Mother:
             self._leave_home()
             anyio.run(ROLES[role], setting)
             code = 0
+        except StoreUnavailableError:
+            code = NO_DATABASE
         except BaseException:
             logging.getLogger("gotasks_chaos").exception("%s failed", setting.name)
         finally:
@@ -163,6 +170,13 @@ class _Mother:
             os.write(1, f"{json.dumps(news)}\n".encode())
 
 
+def show_logs(level: str) -> None:
+    """Print log records from a level on; what is not printed is counted all the same."""
+    shown = logging.StreamHandler()
+    shown.setLevel(level)
+    logging.basicConfig(level=min(shown.level, logging.WARNING), handlers=[shown])
+
+
 def _rest(seconds: float) -> None:
     """Sleep; for CPython's own way fails under libfaketime (EINVAL from clock_nanosleep)."""
     select.select([], [], [], seconds)
@@ -171,5 +185,5 @@ def _rest(seconds: float) -> None:
 if __name__ == "__main__":
     if "FAKETIME" in os.environ:
         time.sleep = _rest  # type: ignore[assignment]  # nobody sleeps for an object
-    logging.basicConfig(level=os.environ.get("GOTASKS_CHAOS_LOG", "CRITICAL"))
+    show_logs(os.environ.get("GOTASKS_CHAOS_LOG", "CRITICAL"))
     _Mother().run()

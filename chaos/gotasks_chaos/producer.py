@@ -126,6 +126,7 @@ async def _ask(manager: Manager, ledger: Ledger, wish: Wish, release: Callable[[
 
 
 async def _cancel(manager: Manager, ledger: Ledger, task: TaskId) -> None:
+    ledger.write("cancelling", task=str(task))
     try:
         await manager.cancel(task)
     except GotasksError:
@@ -139,6 +140,11 @@ def _quick(ref: str, chance: random.Random) -> Wish:
 
 def _slow(ref: str, chance: random.Random) -> Wish:
     return Wish(Job(ref=ref, seconds=chance.uniform(0.2, 1.0)), TaskPolicy())
+
+
+def _long(ref: str, chance: random.Random) -> Wish:
+    # Longer than the leases of most profiles: they have to be renewed.
+    return Wish(Job(ref=ref, seconds=chance.uniform(2.2, 2.8)), TaskPolicy())
 
 
 def _once(ref: str, chance: random.Random) -> Wish:
@@ -192,6 +198,7 @@ _KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
     _keyed: 10,
     _delayed: 6,
     _slow: 4,
+    _long: 0.3,
     _failing: 3,
     _doomed: 2,
     _threaded: 3,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Final
 
 from gotasks_chaos.evidence import Evidence, Process, Recovery
 from gotasks_chaos.finding import Finding
+from gotasks_chaos.nursery import NO_DATABASE
 
 RECOVERY_SECONDS: Final = 5.0
 """Until the first claim, from when the new primary's writes are acknowledged on: a starved
@@ -49,6 +51,11 @@ def _slowness(recovery: Recovery) -> Iterator[str]:
         )
 
 
+def _could_not_begin(process: Process) -> bool:
+    """Whether it found no database, or was told to go before it listened."""
+    return not process.was_ready and process.code in {NO_DATABASE, -signal.SIGTERM}
+
+
 def _excess(process: Process) -> Iterator[str]:
     lived = (process.ended or process.began) - process.began
     if process.files > FILES:
@@ -61,8 +68,7 @@ def _unwell(process: Process) -> Iterator[str]:
     name = process.name
     if process.ended is None:
         yield f"{name} did not end"
-    # One that was not ready found no database, or was told to go before it had begun.
-    elif process.code and process.was_ready and not process.was_killed:
+    elif process.code and not process.was_killed and not _could_not_begin(process):
         yield f"{name} ended by itself with code {process.code}"
     if process.complaints:
         yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"

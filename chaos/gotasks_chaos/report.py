@@ -80,7 +80,7 @@ def counts(evidence: Evidence) -> Iterator[tuple[str, int]]:
     yield from sorted(Counter(f"executions_{each.how}" for each in evidence.executions).items())
     yield (
         "lease_expired",
-        sum(kind == "lease_expired" for each in evidence.stored for _, kind, _ in each.errors),
+        sum(entry.is_lapse for each in evidence.stored for entry in each.errors),
     )
     yield "interruptions", sum(each.interruptions for each in evidence.stored)
     retryable, doubled = duplicates(evidence)

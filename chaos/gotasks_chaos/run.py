@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,8 @@ from pymongo.errors import PyMongoError
 from gotasks_chaos import ledger
 from gotasks_chaos.cluster import Cluster
 from gotasks_chaos.counting import counters
-from gotasks_chaos.evidence import Evidence, gather
+from gotasks_chaos.evidence import Evidence
+from gotasks_chaos.gathering import gather
 from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.network import Network, network
 from gotasks_chaos.nursery import Nursery
@@ -148,7 +149,7 @@ class _Run:
             self._folder,
             self._tasks,
             offset=offset,
-            is_graceful=self._profile.is_graceful,
+            profile=self._profile,
             counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
         )
         versions = self._versions()
@@ -227,7 +228,7 @@ class _Run:
         return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
 
     def _see_overdue(self, patience: float, overdue: dict[object, float]) -> None:
-        now = self._client.admin.command("hello")["localTime"]
+        now = server_time(self._client)
         before = now - timedelta(seconds=patience)
         for field in ("due_at", "reap_at"):
             for task in self._tasks.find({field: {"$lt": before}}, {field: 1}):
@@ -258,7 +259,7 @@ class _Run:
         best = (float("inf"), 0.0)
         for _ in range(10):
             before = time.monotonic()
-            now = self._client.admin.command("hello")["localTime"].timestamp()
+            now = server_time(self._client).timestamp()
             took = time.monotonic() - before
             best = min(best, (took, now - before - took / 2))
         return best[1]
@@ -276,6 +277,13 @@ class _Run:
             for name in self._client[DATABASE].list_collection_names():
                 if name.startswith(self._namespace):
                     self._client[DATABASE].drop_collection(name)
+
+
+def server_time(client: MongoClient[dict[str, Any]]) -> datetime:
+    """Tell what time it is for the server, with its zone, which a command leaves out by itself."""
+    answer = client.admin.command("hello", codec_options=client.codec_options)
+    now: datetime = answer["localTime"]
+    return now
 
 
 def _slots(profile: Profile) -> list[Slot]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from gotasks_chaos.evidence import Asked, Evidence, Execution, Process, Stored
+from gotasks_chaos.evidence import Asked, Entry, Evidence, Execution, Process, Stored
 from gotasks_chaos.invariants import INVARIANTS
 from gotasks_chaos.ledger import Line
+from gotasks_chaos.nursery import NO_DATABASE
 
 WALL = 1_000.0  # the server's clock reads this when the monotonic one reads zero
 
@@ -60,18 +61,30 @@ def evidence(
 def dead(ref: str = "r", **facts: Any) -> Stored:
     given: dict[str, Any] = {
         "status": "dead",
+        "max_attempts": 1,
         "settle_token": "t1/dead",
         "result_token": None,
-        "errors": [(1, "ValueError", "worker")],
+        "errors": [Entry(1, "ValueError", "worker")],
     }
     return stored(ref, **given | facts)
 
 
 KEYED = [asked("a", key="k"), asked("b", key="k", at=1.2, answered_at=1.3)]
-TWICE: dict[str, Any] = {"attempts": 2, "errors": [(1, "lease_expired", "worker")]}
+TWICE: dict[str, Any] = {"attempts": 2, "errors": [Entry(1, "lease_expired", "worker")]}
 SECOND = stored(settle_token="t2/done", result_token="t2", **TWICE)
 OTHER: dict[str, Any] = {"attempt": 2, "token": "t2", "process": "other"}
+LAPSE = Entry(1, "lease_expired", "a")
+TAKEN_OVER = [
+    ran(how="died", ended=3.0),
+    ran(**OTHER, began=4.0, ended=4.5, claimed_at=WALL + 3.9),
+]
 FROZEN = Process(name="worker", began=0.0, ended=9.0, code=0, gaps=[(2.2, 5.8)])
+
+
+def lapsed(kind: str = "lease_expired", at: float = 0.0) -> Stored:
+    """Make a task whose first attempt failed at a time, and whose second did it."""
+    return replace(SECOND, errors=[Entry(1, kind, "worker", at=WALL + at)])
+
 
 PLANTED: list[tuple[int, str, Evidence]] = [
     (1, "acknowledged and is gone", evidence(tasks=[])),
@@ -189,7 +202,58 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     (
         11,
         "several outcomes of attempt 1",
-        evidence(tasks=[dead(errors=[(1, "lease_expired", "a"), (1, "ValueError", "a")])]),
+        evidence(tasks=[dead(errors=[LAPSE, Entry(1, "ValueError", "a")])]),
+    ),
+    (
+        6,
+        "taken from worker 1.10 s after its claim, in the midst of a lease of 2 s",
+        evidence(runs=TAKEN_OVER, tasks=[lapsed(at=3.0)], lease=2.0),
+    ),
+    (
+        6,
+        "which ran all the while and had not ended",
+        evidence(
+            runs=[ran(ended=9.0, type="threaded"), *TAKEN_OVER[1:]],
+            tasks=[lapsed(at=3.9)],
+            lease=2.0,
+            is_undisturbed=True,
+        ),
+    ),
+    (
+        8,
+        "was tried again 0.400 s after attempt 1 failed",
+        evidence(
+            runs=[ran(how="raised"), ran(**OTHER, began=2.9, ended=3.0, claimed_at=WALL + 2.8)],
+            tasks=[lapsed(kind="ValueError")],
+            backoff=0.5,
+        ),
+    ),
+    (
+        6,
+        "which ran all the while and had returned",
+        evidence(
+            runs=[ran(), *TAKEN_OVER[1:]], tasks=[lapsed(at=3.9)], lease=2.0, is_undisturbed=True
+        ),
+    ),
+    (1, "was started in worker, and does not exist", evidence([], [ran()], [])),
+    (3, "died at attempt 1 of 20", evidence(tasks=[dead(max_attempts=20)])),
+    (
+        4,
+        "returned, and is said to have failed: ValueError: why",
+        evidence(tasks=[lapsed(kind="ValueError")]),
+    ),
+    (4, "nobody asked for that", evidence(tasks=[stored(status="cancelled")])),
+    (
+        10,
+        "by itself with code 1",
+        evidence(processes=[Process(name="p", began=0.0, ended=1.0, code=1, was_ready=False)]),
+    ),
+    (9, "metrics count nothing", evidence(counted={"done": 0})),
+    (11, "of attempt 1 only", evidence(tasks=[dead(errors=[Entry(1, "ValueError", "a", "")])])),
+    (
+        11,
+        "of attempt 1 only",
+        evidence(tasks=[dead(errors=[Entry(1, "x.IntendedError", "a", "no")])]),
     ),
 ]
 
@@ -207,6 +271,38 @@ SOUND: list[tuple[str, Evidence]] = [
                 Line(6.0, "database", {"what": "elected"}),
                 Line(12.1, "database", {"what": "written"}),
             ],
+        ),
+    ),
+    (
+        "a lease ended in its time, for its holder had died",
+        evidence(runs=TAKEN_OVER, tasks=[lapsed(at=3.9)], lease=2.0, is_undisturbed=True),
+    ),
+    (
+        "a lease ended in its time, for its holder was frozen",
+        evidence(
+            runs=[ran(ended=6.0), ran(**OTHER, began=4.0, ended=7.0, claimed_at=WALL + 3.9)],
+            tasks=[lapsed(at=3.9)],
+            processes=[FROZEN],
+            lease=2.0,
+            is_undisturbed=True,
+        ),
+    ),
+    (
+        "a failure was tried again in its time, another before, for nobody had told of it",
+        evidence(
+            [asked(), asked("s")],
+            [
+                ran(how="raised"),
+                ran(**OTHER, began=3.1, ended=3.2, claimed_at=WALL + 3.05),
+                ran("s", token="s1", how="raised", ended=4.0),
+                ran("s", **OTHER, began=4.1, ended=4.2, claimed_at=WALL + 4),
+            ],
+            [
+                lapsed(kind="ValueError"),
+                replace(lapsed(at=4.0), id="task-s", ref="s"),
+            ],
+            backoff=0.5,
+            lease=2.0,
         ),
     ),
     ("nothing happened", evidence([], [], [])),
@@ -269,6 +365,12 @@ SOUND: list[tuple[str, Evidence]] = [
         "a process was told to go before it was ready",
         evidence(
             processes=[Process(name="worker", began=0.0, ended=9.0, code=-15, was_ready=False)]
+        ),
+    ),
+    (
+        "a process found no database",
+        evidence(
+            processes=[Process(name="w", began=0.0, ended=9.0, code=NO_DATABASE, was_ready=False)]
         ),
     ),
     (
