@@ -6,38 +6,78 @@ import argparse
 import json
 import random
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
+from pymongo.errors import PyMongoError
 
 from gotasks_chaos import plan
-from gotasks_chaos.plan import make_plan
+from gotasks_chaos.plan import Fault, make_plan
 from gotasks_chaos.profiles import OF_DATABASE, OF_NETWORK, PROFILES
 from gotasks_chaos.report import audit, text, to_document
-from gotasks_chaos.run import Request, run
+from gotasks_chaos.run import Request, StuckError, run
 from gotasks_chaos.stage import FaketimeError
+from gotasks_py.errors import GotasksError
 
-_SPAN: Final = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>s|m|h)")
+_SPAN: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<unit>s|m|h)")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_MODES: Final = ("single", "pipeline")
+Mode: TypeAlias = Literal["single", "pipeline"]
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+
+class Replayed(BaseModel):
+    """What a report says of one run that another needs to be the same."""
+
+    profile: str
+    mode: Mode
+    seed: int
+    duration: float = Field(gt=0, allow_inf_nan=False)
+    plan: list[dict[str, object]]
+
+    @field_validator("profile")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in PROFILES:
+            msg = f"no profile: there are {', '.join(PROFILES)}"
+            raise ValueError(msg)
+        return name
+
+
+_REPORT: Final = TypeAdapter(Annotated[list[Replayed], Field(min_length=1)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for; tell 1 if an invariant was violated."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    documents: list[dict[str, Any]] = []
+    signal.signal(signal.SIGTERM, _interrupted)
     try:
         requests = list(_requests(options))
-        documents = [_done(request) for request in requests]
-    except (FaketimeError, ValueError, OSError) as error:
-        parser.error(str(error))
-    if options.report is not None:
-        options.report.write_text(json.dumps(documents, indent=1))
+        for request in requests:
+            if options.report is not None:  # which is found out before the run, not after it
+                options.report.write_text(json.dumps(documents, indent=1))
+            documents.append(_done(request))
+        if options.report is not None:
+            options.report.write_text(json.dumps(documents, indent=1))
+    except KeyboardInterrupt:
+        print("interrupted: nothing was audited", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except (FaketimeError, StuckError, GotasksError, PyMongoError, ValueError, OSError) as error:
+        parser.error(str(error).partition(", Timeout: ")[0])
     return int(any(each["violations"] for one in documents for each in one["invariants"]))
 
 
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _done(request: Request) -> dict[str, Any]:
+    print(f"{request.profile.name}, {request.mode} mode, seed {request.seed} begins", flush=True)
     outcome = run(request)
     document = to_document(outcome, audit(outcome.evidence))
     print(text(document), flush=True)
@@ -46,38 +86,44 @@ def _done(request: Request) -> dict[str, Any]:
 
 def _requests(options: argparse.Namespace) -> Iterator[Request]:
     if options.replay is not None:
-        yield from _replayed(json.loads(options.replay.read_text()), options.uri)
+        yield from _replayed(options.replay, options.uri)
         return
     profile = PROFILES[options.profile]
     faults = make_plan(profile, options.seed, options.duration)
-    if options.uri is not None and (profile.needs_servers or profile.is_proxied):
-        faults = [each for each in faults if each.kind not in OF_DATABASE | OF_NETWORK]
-        print("with --uri, faults of the database and of its lines are left to you", flush=True)
     for mode in _MODES if options.mode == "both" else (options.mode,):
         yield Request(
             profile=profile,
             mode=mode,
             seed=options.seed,
             duration=options.duration,
-            plan=faults,
+            plan=_possible(faults, options.uri),
             uri=options.uri,
         )
 
 
-def _replayed(documents: Sequence[dict[str, Any]], uri: str | None) -> Iterator[Request]:
-    for document in documents:
-        try:
-            yield Request(
-                profile=PROFILES[document["profile"]],
-                mode=document["mode"],
-                seed=document["seed"],
-                duration=document["duration"],
-                plan=plan.from_document(document["plan"]),
-                uri=uri,
-            )
-        except (KeyError, TypeError) as error:
-            msg = f"--replay wants a report that --report wrote; this one has no {error}"
-            raise ValueError(msg) from error
+def _replayed(report: Path, uri: str | None) -> Iterator[Request]:
+    try:
+        runs = _REPORT.validate_json(report.read_bytes())
+    except ValidationError as error:
+        msg = f"--replay wants a report that --report wrote; {report} is none: {error}"
+        raise ValueError(msg) from error
+    for each in runs:
+        yield Request(
+            profile=PROFILES[each.profile],
+            mode=each.mode,
+            seed=each.seed,
+            duration=each.duration,
+            plan=_possible(plan.from_document(each.plan), uri),
+            uri=uri,
+        )
+
+
+def _possible(faults: Sequence[Fault], uri: str | None) -> list[Fault]:
+    """Leave out what is not done to somebody's own database."""
+    left = [each for each in faults if uri is None or each.kind not in OF_DATABASE | OF_NETWORK]
+    if len(left) < len(faults):
+        print("with --uri, faults of the database and of its lines are left to you", flush=True)
+    return left
 
 
 def _seconds(span: str) -> float:

@@ -108,7 +108,8 @@ def text(document: Mapping[str, Any]) -> str:
     lines += _recovered(document["recoveries"])
     for each in document["invariants"]:
         wrong = each["violations"]
-        verdict = f"{len(wrong)} VIOLATIONS" if wrong else "holds"
+        verdict = "holds" if each["examined"] else "UNTRIED"
+        verdict = f"{len(wrong)} VIOLATIONS" if wrong else verdict
         lines.append(
             f"  {each['number']:>2} {verdict}, {each['examined']} examined: {each['promise']}"
         )

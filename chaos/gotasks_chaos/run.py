@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
+from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
@@ -38,6 +39,7 @@ from gotasks_mongostore.local import LocalReplicaSet
 DATABASE: Final = "gotasks_chaos"
 _TICK_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.2
+_AWARE: Final = CodecOptions[dict[str, Any]](tz_aware=True)
 _ACTIVE: Final = {"status": {"$in": ["pending", "running"]}}
 _LEAVE_SECONDS: Final = 60.0
 """How long a process may take to leave when asked to, its grace included."""
@@ -80,7 +82,9 @@ def run(request: Request) -> Outcome:
         uri, cluster = open_things.enter_context(_database(request, book))
         lines = open_things.enter_context(_lines(request, uri))
         client = open_things.enter_context(MongoClient[dict[str, Any]](uri, tz_aware=True))
-        return _Run(request, folder, book, uri, client, lines, cluster).carry_out()
+        one = _Run(request, folder, book, uri, client, lines, cluster)
+        open_things.callback(one.drop)
+        return one.carry_out()
 
 
 @contextmanager
@@ -152,10 +156,11 @@ class _Run:
             profile=self._profile,
             counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
         )
-        versions = self._versions()
-        self._drop()
         return Outcome(
-            request=self._request, evidence=evidence, versions=versions, drained_after=drained_after
+            request=self._request,
+            evidence=evidence,
+            versions=self._versions(),
+            drained_after=drained_after,
         )
 
     @property
@@ -214,7 +219,8 @@ class _Run:
                 fewest, ended_at = left, time.monotonic()
             self._work_until(time.monotonic() + _LOOK_SECONDS)
             if time.monotonic() > began + patience:
-                self._see_overdue(patience, overdue)
+                late_by = overdue_in(self._tasks, server_time(self._client), patience)
+                overdue.update(late_by)
         took = time.monotonic() - began
         self._ledger.write("drained", seconds=took, patience=patience, backlog=backlog)
         for task, seconds in overdue.items():
@@ -226,13 +232,6 @@ class _Run:
         times = self._profile.times
         lease = times.lease + (times.queue_lease if self._request.mode == "pipeline" else 0.0)
         return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
-
-    def _see_overdue(self, patience: float, overdue: dict[object, float]) -> None:
-        now = server_time(self._client)
-        before = now - timedelta(seconds=patience)
-        for field in ("due_at", "reap_at"):
-            for task in self._tasks.find({field: {"$lt": before}}, {field: 1}):
-                overdue[task["_id"]] = (now - task[field]).total_seconds()
 
     def _probe(self) -> None:
         """Take every unique key once more: none may be stuck."""
@@ -272,7 +271,8 @@ class _Run:
             "mongod": str(self._client.server_info()["version"]),
         }
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Leave nothing behind in the database, however the run has ended."""
         with suppress(PyMongoError):
             for name in self._client[DATABASE].list_collection_names():
                 if name.startswith(self._namespace):
@@ -280,10 +280,22 @@ class _Run:
 
 
 def server_time(client: MongoClient[dict[str, Any]]) -> datetime:
-    """Tell what time it is for the server, with its zone, which a command leaves out by itself."""
-    answer = client.admin.command("hello", codec_options=client.codec_options)
+    """Tell what time it is for the server, with its zone: a command's answer has none by itself."""
+    answer = client.admin.command("hello", codec_options=_AWARE)
     now: datetime = answer["localTime"]
     return now
+
+
+def overdue_in(
+    tasks: Collection[dict[str, Any]], now: datetime, patience: float
+) -> dict[object, float]:
+    """Tell which tasks wait for more than ``patience`` seconds to be taken over, and how long."""
+    before = now - timedelta(seconds=patience)
+    return {
+        task["_id"]: (now - task[field]).total_seconds()
+        for field in ("due_at", "reap_at")
+        for task in tasks.with_options(_AWARE).find({field: {"$lt": before}}, {field: 1})
+    }
 
 
 def _slots(profile: Profile) -> list[Slot]:

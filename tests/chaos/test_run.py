@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ from pymongo import MongoClient
 
 from gotasks_chaos.__main__ import main
 from gotasks_chaos.evidence import Evidence
-from gotasks_chaos.plan import make_plan
-from gotasks_chaos.profiles import PROFILES
+from gotasks_chaos.nursery import show_logs
+from gotasks_chaos.plan import Fault, make_plan
+from gotasks_chaos.plan import to_document as plan_to_document
+from gotasks_chaos.profiles import PROFILES, FaultKind
 from gotasks_chaos.report import audit, to_document
-from gotasks_chaos.run import DATABASE, Outcome, Request
+from gotasks_chaos.run import DATABASE, Outcome, Request, StuckError, overdue_in, server_time
 from gotasks_chaos.stage import FaketimeError, environment
 
 
@@ -61,6 +66,61 @@ def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     assert requests == [wanted]
 
 
+def test_a_replay_on_a_cluster_of_ones_own_leaves_its_servers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = [Fault(1.0, FaultKind.KILL_PRIMARY, 1), Fault(2.0, FaultKind.KILL_WORKER, 1)]
+    told = {"profile": "failover", "mode": "single", "seed": 7, "duration": 60}
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps([{**told, "plan": plan_to_document(faults)}]))
+    requests = list[Request]()
+
+    def run(request: Request) -> Outcome:
+        requests.append(request)
+        raise StuckError("one did not leave")
+
+    monkeypatch.setattr("gotasks_chaos.__main__.run", run)
+
+    assert "one did not leave" in refusal(
+        "--replay", str(report), "--uri", "mongodb://x", capsys=capsys
+    )
+    assert [each.plan for each in requests] == [faults[1:]]
+
+
+@pytest.mark.mongo
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_what_is_overdue_is_told_in_every_time_zone(
+    raw_client: MongoClient[dict[str, Any]],
+    namespace: str,
+    zone: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tasks = raw_client["gotasks_tests"][namespace]
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        now = server_time(raw_client)
+        ages = {"due_at": 9, "reap_at": 8, "due_at ": 1}
+        for field, seconds in ages.items():
+            tasks.insert_one({"_id": field, field.strip(): now - timedelta(seconds=seconds)})
+        late_by = overdue_in(tasks, now, 5.0)
+        difference = now.timestamp() - time.time()
+    time.tzset()
+
+    assert late_by == {"due_at": 9.0, "reap_at": 8.0}
+    assert abs(difference) < 60
+
+
+def test_what_is_not_shown_of_the_log_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+
+    show_logs("CRITICAL")
+
+    assert [handler.level for handler in logging.root.handlers] == [logging.CRITICAL]
+    assert logging.getLogger("gotasks_py.x").isEnabledFor(logging.WARNING)
+
+
 def refusal(*told: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
         main(told)
@@ -71,6 +131,9 @@ def refusal(*told: str, capsys: pytest.CaptureFixture[str]) -> str:
     ("told", "said"),
     [
         (("--duration", "soon"), "not a span such as 90s"),
+        (("--duration", "\uff11s"), "not a span such as 90s"),
+        (("--report", "/nowhere/report.json"), "No such file"),
+        (("--uri", "mongo://x"), "Invalid URI scheme"),
         (("--profile", "quiet"), "invalid choice: 'quiet'"),
         (("--mode", "double"), "invalid choice: 'double'"),
         (("--replay", "/nowhere.json"), "No such file"),
@@ -85,9 +148,14 @@ def test_what_cannot_be_run_is_refused(
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ('[{"mode": "single"}]', "has no 'profile'"),
-        ('[{"profile": "calm"}]', "has no 'calm'"),
-        ("[", "Expecting value"),
+        ('[{"mode": "single"}]', "profile\n  Field required"),
+        ('[{"profile": "calm"}]', "no profile: there are smoke, "),
+        ('[{"mode": "double"}]', "'single' or 'pipeline'"),
+        ('[{"duration": -5}]', "greater than 0"),
+        ("[]", "at least 1 item"),
+        ("{}", "valid array"),
+        ("5", "valid array"),
+        ("[", "Invalid JSON"),
     ],
 )
 def test_what_is_no_report_is_not_replayed(
