@@ -56,6 +56,16 @@ async def long(browser: Browser, shop: Lab) -> AsyncIterator[tuple[Site, str]]:
             yield site, task_id
 
 
+async def test_short_names_are_not_broken(site: Site, shop: Lab) -> None:
+    await shop.store.register_queue(QueuePolicy("invoices"))
+    for _ in range(3):
+        await a_dead_one(shop, "there was no paper " * 9, queue="invoices", type="printing")
+    page = await site.open("tasks", width=768)
+    name = page.get_by_role("cell", name="invoices", exact=True).first.locator("bdi")
+    lines = "each => Math.round(each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight))"
+    assert await name.evaluate(lines) == 1
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_long_names_widen_no_page(long: tuple[Site, str], width: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from gotasks_py import Controlling, Node, NodeOrder, Status
+from gotasks_py import AuditEntry, Auditing, Controlling, Node, NodeOrder, Outcome, Status
 from gotasks_py.metering import Beat, Metering, Report
 from tests.dashboard.conftest import OWN, open_to_all
-from tests.dashboard.page.conftest import Site, site_of
+from tests.dashboard.page.conftest import Site, a_dead_one, site_of
 from tests.lab import HOUR, Lab
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +97,40 @@ async def test_a_job_is_stopped(site: Site, shop: Lab) -> None:
     await page.get_by_role("button", name="Stop").click()
     await expect(page.get_by_role("row").nth(1)).to_contain_text("stopped")
     await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+async def test_a_job_that_nobody_does_any_more_is_told_as_lost(site: Site, shop: Lab) -> None:
+    store = shop.store
+    assert isinstance(store, Auditing)
+    entry = AuditEntry(
+        id="1" * 32,
+        at=store.clock.now() - timedelta(minutes=5),
+        action="requeue",
+        details={"query": "queue:q", "total": 500},
+        outcome=Outcome.RUNNING,
+        changed=135,
+        by="shop.7",
+    )
+    await store.audit(entry)
+    page = await site.open("jobs")
+    row = page.get_by_role("row").nth(1)
+    await expect(row).to_contain_text("135 requeued, then lost")
+    await expect(row).to_contain_text("shop.7 has not been heard of since")
+    await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    await page.get_by_role("navigation").get_by_role("link", name="Audit").click()
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("lost 135 changed")
+
+
+async def test_a_group_of_failures_is_requeued(site: Site, shop: Lab) -> None:
+    ids = [await a_dead_one(shop, f"no paper in tray {number}") for number in range(3)]
+    page = await site.open("types?queue=q&type=t")
+    await page.get_by_role("button", name="Requeue").click()
+    dialog = page.get_by_role("dialog", name="Requeue 3 tasks?")
+    await dialog.get_by_role("button", name="Requeue 3").click()
+    await expect(page.get_by_role("region", name="Bulk job")).to_contain_text("3 requeued")
+    await expect(page.get_by_role("button", name="Requeue this group")).to_have_count(0)
+    found = [await shop.get(shop.store.parse_id(each)) for each in ids]
+    assert {task.status for task in found} == {Status.PENDING}
 
 
 async def test_what_waits_is_cancelled_in_bulk(site: Site, shop: Lab) -> None:
