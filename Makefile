@@ -64,7 +64,7 @@ chaos: $(DEV) ## Kill, freeze and cut off real processes, then audit (ARGS='--pr
 	$(BIN)/python -m gotasks_chaos $(ARGS)
 
 chaos-smoke: $(DEV) ## A minute of it, in both modes
-	$(BIN)/python -m gotasks_chaos --profile smoke --duration 15s --seed 1
+	$(BIN)/python -m gotasks_chaos --profile smoke --duration 30s --seed 1
 
 chaos-peers: $(DEV) ## Kill and freeze workers of other libraries and ours, and compare
 	$(BIN)/python -m bench.peers.kill $(ARGS)

@@ -86,7 +86,7 @@ def _done(request: Request) -> dict[str, Any]:
 
 def _requests(options: argparse.Namespace) -> Iterator[Request]:
     if options.replay is not None:
-        yield from _replayed(options.replay, options.uri)
+        yield from _replayed(options.replay, options.uri, options.keep)
         return
     profile = PROFILES[options.profile]
     faults = make_plan(profile, options.seed, options.duration)
@@ -98,10 +98,11 @@ def _requests(options: argparse.Namespace) -> Iterator[Request]:
             duration=options.duration,
             plan=_possible(faults, options.uri),
             uri=options.uri,
+            keep=options.keep,
         )
 
 
-def _replayed(report: Path, uri: str | None) -> Iterator[Request]:
+def _replayed(report: Path, uri: str | None, keep: Path | None) -> Iterator[Request]:
     try:
         runs = _REPORT.validate_json(report.read_bytes())
     except ValidationError as error:
@@ -115,6 +116,7 @@ def _replayed(report: Path, uri: str | None) -> Iterator[Request]:
             duration=each.duration,
             plan=_possible(plan.from_document(each.plan), uri),
             uri=uri,
+            keep=keep,
         )
 
 
@@ -149,6 +151,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=random.randrange(1_000_000), help="of the plan; default: any"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a JSON report there")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the ledgers and tasks of each run there, in a folder that must not exist yet",
+    )
     parser.add_argument(
         "--replay", type=Path, metavar="FILE", help="run the plans of a report again"
     )

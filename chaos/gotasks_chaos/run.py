@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
+from bson import json_util
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.collection import Collection
@@ -54,7 +55,10 @@ class StuckError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be run, on a database of its own or on that at ``uri``."""
+    """What is to be run, on a database of its own or on that at ``uri``.
+
+    ``keep``: a folder that its evidence stays in, in one of its own.
+    """
 
     profile: Profile
     mode: str
@@ -62,6 +66,7 @@ class Request:
     duration: float
     plan: Sequence[Fault]
     uri: str | None = None
+    keep: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +82,7 @@ class Outcome:
 def run(request: Request) -> Outcome:
     """Do the run and gather its evidence."""
     with ExitStack() as open_things:
-        folder = Path(open_things.enter_context(TemporaryDirectory(prefix="gotasks-chaos-")))
+        folder = open_things.enter_context(_folder(request))
         book = Ledger(folder / f"runner{ledger.SUFFIX}")
         uri, cluster = open_things.enter_context(_database(request, book))
         lines = open_things.enter_context(_lines(request, uri))
@@ -85,6 +90,17 @@ def run(request: Request) -> Outcome:
         one = _Run(request, folder, book, uri, client, lines, cluster)
         open_things.callback(one.drop)
         return one.carry_out()
+
+
+@contextmanager
+def _folder(request: Request) -> Generator[Path]:
+    if request.keep is None:
+        with TemporaryDirectory(prefix="gotasks-chaos-") as folder:
+            yield Path(folder)
+        return
+    kept = request.keep / f"{request.profile.name}-{request.mode}-{request.seed}"
+    kept.mkdir(parents=True)
+    yield kept
 
 
 @contextmanager
@@ -156,6 +172,9 @@ class _Run:
             profile=self._profile,
             counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
         )
+        if self._request.keep is not None:
+            with (self._folder / "tasks.jsonl").open("w") as kept:
+                kept.writelines(f"{json_util.dumps(task)}\n" for task in self._tasks.find())
         return Outcome(
             request=self._request,
             evidence=evidence,

@@ -34,7 +34,10 @@ def test_a_storm_is_survived_and_reported(
     report = tmp_path / "report.json"
     told = ["--profile", "zombies", "--seed", "3", "--duration", "3s", "--mode", "pipeline"]
 
-    assert main([*told, "--uri", mongodb, "--report", str(report)]) == 0
+    kept = tmp_path / "kept" / "zombies-pipeline-3"
+    told += ["--uri", mongodb, "--report", str(report), "--keep", str(kept.parent)]
+
+    assert main(told) == 0
 
     (document,) = json.loads(report.read_text())
     assert (document["profile"], document["mode"], document["seed"]) == ("zombies", "pipeline", 3)
@@ -43,6 +46,9 @@ def test_a_storm_is_survived_and_reported(
     assert not any(each["violations"] for each in document["invariants"])
     assert "zombies, pipeline mode, seed 3, 3 s" in capsys.readouterr().out
     assert raw_client[DATABASE].list_collection_names() == []
+    assert len((kept / "tasks.jsonl").read_text().splitlines()) == document["counts"]["stored"]
+    assert {"runner.ledger", "worker-0-0.ledger"} <= {each.name for each in kept.iterdir()}
+    assert "File exists" in refusal(*told, capsys=capsys)
 
 
 def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
