@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import signal
@@ -161,7 +162,10 @@ def _parser() -> argparse.ArgumentParser:
         "--replay", type=Path, metavar="FILE", help="run the plans of a report again"
     )
     parser.add_argument(
-        "--uri", help="a replica set of your own; its database gotasks_chaos is written to"
+        "--uri",
+        default=os.environ.get("GOTASKS_MONGODB_URI"),
+        help="a replica set of your own; its database gotasks_chaos is written to; default: "
+        "GOTASKS_MONGODB_URI, or servers that are started for the run",
     )
     return parser
 

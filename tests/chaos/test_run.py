@@ -52,6 +52,7 @@ def test_a_storm_is_survived_and_reported(
 
 
 def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOTASKS_MONGODB_URI", raising=False)
     faults = make_plan(PROFILES["failover"], 7, 60)
     wanted = Request(
         profile=PROFILES["failover"], mode="single", seed=7, duration=60.0, plan=faults
