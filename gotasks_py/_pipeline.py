@@ -205,9 +205,13 @@ class Pipeline:
         start = lifecycle.started(owner=self.owner, lease=self.lease)
         if not await self.runner.settler.start(running, start):
             return False
-        if self.pool.is_stopping:  # and may have interrupted everything that it knew of
+        # The process may have been frozen meanwhile, and the janitor may have ended the task. And
+        # a pool that stops may have interrupted everything that it knew of.
+        is_late = running.deadline <= self.runner.store.clock.monotonic()
+        if is_late or self.pool.is_stopping:
             self.runner.meter.begun(running.task, self.runner.store.clock.now())
             await self.runner.settler.let_go(running, lifecycle.released())
+            self.pool.nudge(running.task.queue)
             return False
         task, now = running.task, self.runner.store.clock.now()
         assert task.lease is not None  # noqa: S101  - a reservation is a lease

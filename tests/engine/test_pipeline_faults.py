@@ -238,6 +238,29 @@ def test_a_last_attempt_that_is_being_begun_as_asyncio_closes_goes_back() -> Non
     assert [outcome(task) for task in store.all_tasks()] == [(Status.PENDING, 0, False)] * 4
 
 
+async def test_what_has_begun_too_late_goes_back_unrun(store: FaultyStore) -> None:
+    manager = a_pipeline(store, lease=seconds(3), janitor=None)
+    runs = list[float]()
+
+    @manager.handler("q", "work")
+    async def work(_: int) -> None:
+        runs.append(anyio.current_time())
+
+    # As it is for a process that was frozen meanwhile.
+    store.late["settle"] = 4
+    handle = await manager.enqueue("q", "work", 1, TaskPolicy(max_attempts=1))
+    async with manager:
+        await until(lambda: store.calls["settle"] >= 2)
+        assert runs == []
+        store.late["settle"] = 0
+        await handle.result(timeout=30)
+
+    task = await store.stored(handle.id)
+    assert len(runs) == 1
+    assert task.attempts == 1
+    assert task.interruptions >= 1
+
+
 def test_successes_that_are_gathered_as_asyncio_closes_are_recorded() -> None:
     store = FaultyStore(clock=VirtualClock())
     runs = list[int]()
