@@ -16,7 +16,7 @@ def early_lapses(task: Stored, runs: Sequence[Execution], evidence: Evidence) ->
     for entry in task.errors:
         run = _ended_by(entry, runs)
         if run is not None:
-            yield from _earliness(entry, run, evidence)
+            yield from _earliness(entry, run, _leased_at(entry, run, task), evidence)
 
 
 def _ended_by(entry: Entry, runs: Sequence[Execution]) -> Execution | None:
@@ -29,8 +29,17 @@ def _ended_by(entry: Entry, runs: Sequence[Execution]) -> Execution | None:
     return of_attempt[-1] if of_attempt else None
 
 
-def _earliness(entry: Entry, run: Execution, evidence: Evidence) -> Iterator[str]:
-    lasted = entry.at - run.claimed_at
+def _leased_at(entry: Entry, run: Execution, task: Stored) -> float:
+    """Tell when a lease began, at the earliest.
+
+    The last attempt of a pipeline begins by a write of its own, of which its worker may hear late.
+    """
+    is_last = entry.attempt == task.attempts and task.started_at is not None
+    return min(run.claimed_at, task.started_at or 0.0) if is_last else run.claimed_at
+
+
+def _earliness(entry: Entry, run: Execution, leased_at: float, evidence: Evidence) -> Iterator[str]:
+    lasted = entry.at - leased_at
     if lasted < evidence.lease - _ESTIMATE_SECONDS:
         yield (
             f"task {run.task} was taken from {run.process} {lasted:.2f} s after its claim, in the "

@@ -278,6 +278,16 @@ SOUND: list[tuple[str, Evidence]] = [
         evidence(runs=TAKEN_OVER, tasks=[lapsed(at=3.9)], lease=2.0, is_undisturbed=True),
     ),
     (
+        "a lease ended in its time, and its holder had heard late of its begin",
+        evidence(
+            runs=[ran(began=2.5, ended=3.0, how="died", claimed_at=WALL + 2.4)],
+            tasks=[
+                dead(started_at=WALL + 1.9, errors=[Entry(1, "lease_expired", "w", at=WALL + 3.9)])
+            ],
+            lease=2.0,
+        ),
+    ),
+    (
         "a lease ended in its time, for its holder was frozen",
         evidence(
             runs=[ran(ended=6.0), ran(**OTHER, began=4.0, ended=7.0, claimed_at=WALL + 3.9)],
