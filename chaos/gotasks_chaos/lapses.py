@@ -34,8 +34,9 @@ def _leased_at(entry: Entry, run: Execution, task: Stored) -> float:
 
     The last attempt of a pipeline begins by a write of its own, of which its worker may hear late.
     """
-    is_last = entry.attempt == task.attempts and task.started_at is not None
-    return min(run.claimed_at, task.started_at or 0.0) if is_last else run.claimed_at
+    if entry.attempt == task.attempts and task.started_at is not None:
+        return min(run.claimed_at, task.started_at)
+    return run.claimed_at
 
 
 def _earliness(entry: Entry, run: Execution, leased_at: float, evidence: Evidence) -> Iterator[str]:
