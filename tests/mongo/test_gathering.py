@@ -50,13 +50,13 @@ async def test_who_is_cancelled_and_not_told_again_gets_no_answer() -> None:
     ended = list[str]()
 
     async def ask() -> int:
-        await anyio.sleep(60)
+        await anyio.sleep_forever()
         return 1
 
     async def operation() -> list[int]:
         # As PyMongo's wait for a server does when the server comes at that moment.
         with suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return await gathered([ask] * 8)
 
     async def run() -> None:
