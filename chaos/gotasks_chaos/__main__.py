@@ -56,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     documents: list[dict[str, Any]] = []
-    signal.signal(signal.SIGTERM, _interrupted)
     try:
         requests = list(_requests(options))
         for request in requests:
@@ -171,4 +170,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupted)
     sys.exit(main())
