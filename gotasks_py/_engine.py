@@ -80,42 +80,9 @@ class Engine:
             if config.mode is None
             else BulkRecorder(self._settler, self._running, store.clock, config.mode)
         )
-        # An attempt that ran over its time leaves its thread behind; what limits the
-        # number of handlers is the workers, so threads must not run out.
-        threads = anyio.CapacityLimiter(float("inf"))
-        self._runner = AttemptRunner(
-            store=store,
-            settler=self._settler,
-            hooks=hooks,
-            middleware=config.middleware,
-            defaults=defaults,
-            result_limit=config.result_limit,
-            threads=threads,
-            lease_changed=self._heartbeat.changed,
-            meter=books.meter,
-            bulk=self._recorder,
-        )
-        self._crew = Crew(
-            id=self.id,
-            store=store,
-            config=config,
-            queues=queues,
-            registry=registry,
-            runner=self._runner,
-            running=self._running,
-            supervisor=self._supervisor,
-            work_began=self._heartbeat.changed,
-        )
-        self._checkup = Checkup(
-            clock=store.clock,
-            patience=max(config.poll * _SILENT_POLLS, config.lease),
-            pools=self._crew.pools,
-            running=self._running,
-            heartbeat=self._heartbeat,
-            supervisor=self._supervisor,
-            staff=lambda: self._crew.staff,
-            reporter=books.reporter,
-        )
+        self._runner = self._made_runner(defaults)
+        self._crew = self._made_crew()
+        self._checkup = self._made_checkup()
         self._orders = Orders(store, self.id, self._running, self.obey)
         self._listener = ManagerListener(
             self._crew.pools, self._running, self._queues, self._orders
@@ -130,6 +97,48 @@ class Engine:
         """Set when a stop is through, or the run has ended by itself."""
         self._ended = anyio.Event()
         self.failure: BaseException | None = None
+
+    def _made_runner(self, defaults: Defaults) -> AttemptRunner:
+        # An attempt that ran over its time leaves its thread behind; what limits the
+        # number of handlers is the workers, so threads must not run out.
+        threads = anyio.CapacityLimiter(float("inf"))
+        return AttemptRunner(
+            store=self._store,
+            settler=self._settler,
+            hooks=self._hooks,
+            middleware=self._config.middleware,
+            defaults=defaults,
+            result_limit=self._config.result_limit,
+            threads=threads,
+            lease_changed=self._heartbeat.changed,
+            meter=self._books.meter,
+            bulk=self._recorder,
+        )
+
+    def _made_crew(self) -> Crew:
+        return Crew(
+            id=self.id,
+            store=self._store,
+            config=self._config,
+            queues=self._queues,
+            registry=self._registry,
+            runner=self._runner,
+            running=self._running,
+            supervisor=self._supervisor,
+            work_began=self._heartbeat.changed,
+        )
+
+    def _made_checkup(self) -> Checkup:
+        return Checkup(
+            clock=self._store.clock,
+            patience=max(self._config.poll * _SILENT_POLLS, self._config.lease),
+            pools=self._crew.pools,
+            running=self._running,
+            heartbeat=self._heartbeat,
+            supervisor=self._supervisor,
+            staff=lambda: self._crew.staff,
+            reporter=self._books.reporter,
+        )
 
     async def start(self) -> None:
         """Start working in the background."""
