@@ -1,10 +1,17 @@
-"""Cancelling the driver's operations once.
+"""Cancelling the driver's operations, at any moment and once.
 
-anyio cancels again and again until its scope is left. On Python 3.11 ``asyncio.wait_for`` bears
-one cancellation: at the second it leaves behind what it waited for. PyMongo waits that way for
-a server, under the lock of its topology; what is left behind takes the lock and never lets go
-of it, and every further operation of the client hangs (seen with PyMongo 4.20). Since 3.12
-``asyncio.wait_for`` starts no task of its own, and there is nothing to do.
+On Python 3.11 ``asyncio.wait_for`` runs what it waits for as a task of its own. When that is
+given up, cancelled or out of time, ``wait_for`` waits for the task's end, and a cancellation
+meanwhile lets it leave before. PyMongo (seen with 4.20) waits that way for a server, under the
+lock of its topology, and for a connection, under that of its pool. Who leaves before lets go of a
+lock that is another's by then, and what it leaves behind takes the lock for good: operations of
+the client fail with "Lock is not acquired", or hang. Handlers that share the client do that as
+well as the store, so PyMongo's wait itself is replaced, for the whole process.
+
+anyio cancels again and again until its scope is left, and what the driver does on its way out
+is not to be cancelled in turn: :class:`Once` tells an operation of one cancellation.
+
+Since 3.12 ``asyncio.wait_for`` starts no task of its own, and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -18,12 +25,28 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from pymongo.asynchronous import pool, topology
+
 _IS_NEEDED: Final = sys.version_info < (3, 12)
 # Far longer than a lock takes to be passed on. ``wait_for`` can also miss a cancellation, when
 # what it waits for comes at that moment; then the next one has to be heard.
 _UNWINDING_SECONDS: Final = 0.5
 # The most that one turn of the event loop counts: a machine that stands still passes nothing on.
 _TURN_SECONDS: Final = 0.025
+
+
+async def _wait(condition: asyncio.Condition, timeout: float | None) -> bool:  # noqa: ASYNC109  - as PyMongo calls it
+    """Wait for a condition, and have its lock again at the end, however that comes."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await condition.wait()
+    except TimeoutError:
+        return False
+
+
+if _IS_NEEDED:
+    for _module in (pool, topology):
+        _module._async_cond_wait = _wait  # type: ignore[attr-defined]  # noqa: SLF001
 
 P = ParamSpec("P")
 T = TypeVar("T")

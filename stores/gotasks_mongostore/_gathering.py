@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 import anyio
 
+from gotasks_mongostore._cancellation import Once
 from gotasks_py.errors import GotasksError
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ async def gathered(questions: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         try:
             async with turns:
                 if not errors:
-                    answers[number] = await question()
+                    answers[number] = await Once(question())
         except GotasksError as error:  # plain, not as a group
             errors.append(error)
         except anyio.get_cancelled_exc_class() as cancellation:

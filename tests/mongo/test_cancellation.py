@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
+from typing import TypeAlias
 
 import anyio
 import pytest
 from bson import ObjectId
+from pymongo.asynchronous import pool, topology
+from pymongo.lock import Condition
 
 from gotasks_mongostore import MongoStore
 from gotasks_mongostore._cancellation import Once, cancelled_once
@@ -18,6 +21,10 @@ from gotasks_py.errors import StoreUnavailableError
 
 pytestmark = pytest.mark.anyio
 
+CondWait: TypeAlias = Callable[[Condition, float | None], Awaitable[bool]]
+
+# Where PyMongo waits under a lock: if it does that elsewhere one day, this is the place to know.
+COND_WAITS: list[CondWait] = [vars(module)["_async_cond_wait"] for module in (pool, topology)]
 NOBODY = "mongodb://127.0.0.1:9"
 
 
@@ -126,6 +133,51 @@ async def test_a_cancellation_that_was_missed_is_followed_by_another() -> None:
         await Once(work())
     assert scope.cancelled_caught
     assert unwinding.cancellations == 2
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("cond_wait", COND_WAITS)
+async def test_the_driver_waits_for_its_lock_however_often_it_is_cancelled(
+    cond_wait: CondWait, *, is_late: bool
+) -> None:
+    condition = Condition()
+    has_lock, has_left = anyio.Event(), anyio.Event()
+    scope = anyio.CancelScope()
+
+    async def wait() -> None:
+        with scope:
+            async with condition:
+                has_lock.set()
+                await cond_wait(condition, 0.01 if is_late else 60)
+        has_left.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await has_lock.wait()
+        async with condition:
+            await anyio.sleep(0.05)  # by when who is late wants its lock again
+            scope.cancel()
+            await anyio.sleep(0.05)
+            assert not has_left.is_set()
+        with anyio.fail_after(5):
+            await has_left.wait()
+
+    assert not condition.locked()
+
+
+@pytest.mark.parametrize("cond_wait", COND_WAITS)
+async def test_the_driver_is_told_whether_it_waited_in_vain(cond_wait: CondWait) -> None:
+    condition = Condition()
+
+    async def notify() -> None:
+        async with condition:
+            condition.notify()
+
+    async with anyio.create_task_group() as group, condition:
+        assert not await cond_wait(condition, 0.01)
+        group.start_soon(notify)
+        assert await cond_wait(condition, None)
+        assert condition.locked()
 
 
 async def test_without_a_cancellation_nothing_is_different() -> None:

@@ -74,3 +74,23 @@ async def test_who_is_cancelled_and_not_told_again_gets_no_answer() -> None:
             group.cancel_scope.cancel()
 
     assert ended == ["CancelledError"]
+
+
+async def test_a_question_hears_of_one_cancellation_and_ends_in_its_own_time() -> None:
+    heard = list[str]()
+
+    async def ask() -> int:
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            heard.append("cancelled")
+            for _ in range(3):
+                await asyncio.sleep(0.001)
+            heard.append("unwound")
+            raise
+        return 1
+
+    with anyio.move_on_after(0.01) as scope:
+        await gathered([ask])
+    assert scope.cancelled_caught
+    assert heard == ["cancelled", "unwound"]
