@@ -9,46 +9,41 @@ import random
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, TypeAdapter, ValidationError
 from pymongo.errors import PyMongoError
 
-from gotasks_chaos import plan
+from gotasks_chaos import plan, record
+from gotasks_chaos.gathering import gather
+from gotasks_chaos.ledger import LedgerError
 from gotasks_chaos.plan import Fault, make_plan
 from gotasks_chaos.profiles import OF_DATABASE, OF_NETWORK, PROFILES
-from gotasks_chaos.report import audit, text, to_document
+from gotasks_chaos.record import MODES, Planned, RecordError
+from gotasks_chaos.report import text, to_document
 from gotasks_chaos.run import Request, StuckError, run
 from gotasks_chaos.stage import FaketimeError
 from gotasks_py.errors import GotasksError
 
 _SPAN: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<unit>s|m|h)")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-Mode: TypeAlias = Literal["single", "pipeline"]
-_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+_REPORT: Final = TypeAdapter(Annotated[list[Planned], Field(min_length=1)])
 
 
-class Replayed(BaseModel):
-    """What a report says of one run that another needs to be the same."""
-
-    profile: str
-    mode: Mode
-    seed: int
-    duration: float = Field(gt=0, allow_inf_nan=False)
-    plan: list[dict[str, object]]
-
-    @field_validator("profile")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in PROFILES:
-            msg = f"no profile: there are {', '.join(PROFILES)}"
-            raise ValueError(msg)
-        return name
-
-
-_REPORT: Final = TypeAdapter(Annotated[list[Replayed], Field(min_length=1)])
+_REFUSALS: Final = (
+    FaketimeError,
+    StuckError,
+    LedgerError,
+    RecordError,
+    GotasksError,
+    PyMongoError,
+    ValueError,
+    OSError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,40 +52,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     documents: list[dict[str, Any]] = []
     try:
-        requests = list(_requests(options))
-        for request in requests:
-            if options.report is not None:  # which is found out before the run, not after it
-                options.report.write_text(json.dumps(documents, indent=1))
-            documents.append(_done(request))
-        if options.report is not None:
-            options.report.write_text(json.dumps(documents, indent=1))
+        for document in _documents(options):
+            print(text(document), flush=True)
+            documents.append(document)
+            _report(options.report, documents)
     except KeyboardInterrupt:
         print("interrupted: nothing was audited", file=sys.stderr)
         return 128 + signal.SIGINT
-    except (FaketimeError, StuckError, GotasksError, PyMongoError, ValueError, OSError) as error:
+    except _REFUSALS as error:
         parser.error(str(error).partition(", Timeout: ")[0])
     return int(any(each["violations"] for one in documents for each in one["invariants"]))
+
+
+def _report(path: Path | None, documents: Sequence[Mapping[str, Any]]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(documents, indent=1))
 
 
 def _interrupted(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _done(request: Request) -> dict[str, Any]:
-    print(f"{request.profile.name}, {request.mode} mode, seed {request.seed} begins", flush=True)
-    outcome = run(request)
-    document = to_document(outcome, audit(outcome.evidence))
-    print(text(document), flush=True)
-    return document
+def _documents(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    if options.audit is not None:
+        for folder in record.kept_in(options.audit):
+            yield to_document(record.read(folder), gather(folder))
+        return
+    requests = list(_requests(options))
+    _report(options.report, [])  # whether it can be written is found out before the run
+    for request in requests:
+        print(
+            f"{request.profile.name}, {request.mode} mode, seed {request.seed} begins", flush=True
+        )
+        with _folder(request, options.keep) as folder:
+            run(request, folder)
+            yield to_document(record.read(folder), gather(folder))
+
+
+@contextmanager
+def _folder(request: Request, keep: Path | None) -> Generator[Path]:
+    if keep is None:
+        with TemporaryDirectory(prefix="gotasks-chaos-") as folder:
+            yield Path(folder)
+        return
+    kept = keep / f"{request.profile.name}-{request.mode}-{request.seed}"
+    kept.mkdir(parents=True)
+    yield kept
 
 
 def _requests(options: argparse.Namespace) -> Iterator[Request]:
     if options.replay is not None:
-        yield from _replayed(options.replay, options.uri, options.keep)
+        yield from _replayed(options.replay, options.uri)
         return
     profile = PROFILES[options.profile]
     faults = make_plan(profile, options.seed, options.duration)
-    for mode in _MODES if options.mode == "both" else (options.mode,):
+    for mode in MODES if options.mode == "both" else (options.mode,):
         yield Request(
             profile=profile,
             mode=mode,
@@ -98,11 +114,10 @@ def _requests(options: argparse.Namespace) -> Iterator[Request]:
             duration=options.duration,
             plan=_possible(faults, options.uri),
             uri=options.uri,
-            keep=options.keep,
         )
 
 
-def _replayed(report: Path, uri: str | None, keep: Path | None) -> Iterator[Request]:
+def _replayed(report: Path, uri: str | None) -> Iterator[Request]:
     try:
         runs = _REPORT.validate_json(report.read_bytes())
     except ValidationError as error:
@@ -116,7 +131,6 @@ def _replayed(report: Path, uri: str | None, keep: Path | None) -> Iterator[Requ
             duration=each.duration,
             plan=_possible(plan.from_document(each.plan), uri),
             uri=uri,
-            keep=keep,
         )
 
 
@@ -140,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m gotasks_chaos", description=__doc__)
     names = "; ".join(f"{each.name}: {each.summary}" for each in PROFILES.values())
     parser.add_argument("--profile", choices=list(PROFILES), default="smoke", help=names)
-    parser.add_argument("--mode", choices=[*_MODES, "both"], default="both")
+    parser.add_argument("--mode", choices=[*MODES, "both"], default="both")
     parser.add_argument(
         "--duration",
         type=_seconds,
@@ -156,6 +170,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="keep the ledgers and tasks of each run there, in a folder that must not exist yet",
+    )
+    parser.add_argument(
+        "--audit",
+        type=Path,
+        metavar="FOLDER",
+        help="run nothing, but audit what --keep kept there",
     )
     parser.add_argument(
         "--replay", type=Path, metavar="FILE", help="run the plans of a report again"

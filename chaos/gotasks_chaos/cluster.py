@@ -33,7 +33,8 @@ _FAIL_POINTS: Final[Mapping[FaultKind, Mapping[str, object]]] = {
 _COMMANDS: Final = ("insert", "update", "findAndModify", "find", "getMore")
 _WRITES: Final = ("insert", "update", "findAndModify")
 _CHANCE: Final = 0.3
-_ELECTION_SECONDS: Final = 30.0
+_ELECTION_SECONDS: Final = 120.0
+"""Some ten are usual where all servers start at once; a starved machine is given more."""
 _WITNESSES: Final = 4
 
 

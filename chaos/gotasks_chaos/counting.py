@@ -13,7 +13,7 @@ from gotasks_chaos.work import QUEUE
 from gotasks_mongostore import MongoStore
 
 
-async def counters(uri: str, database: str, namespace: str) -> Mapping[str, int]:
+async def counters(uri: str, database: str, namespace: str) -> dict[str, int]:
     """Read what all managers counted, over all windows."""
     store = await MongoStore.connect(uri, database=database, namespace=namespace)
     try:

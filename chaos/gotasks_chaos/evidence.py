@@ -70,6 +70,11 @@ class Entry(NamedTuple):
         """Whether the lease ended and nobody had told the outcome."""
         return self.kind == "lease_expired"
 
+    @property
+    def is_intended(self) -> bool:
+        """Whether the storm's own handler raised it, because its producer had asked for that."""
+        return self.kind.endswith("IntendedError")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -91,14 +96,21 @@ class Stored:
     started_at: float | None = None
     finished_at: float | None = None
 
+    @property
+    def settled_by(self) -> str | None:
+        """The token of the attempt whose outcome is recorded."""
+        return self.settle_token and self.settle_token.rpartition("/")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """The life of a worker or producer.
 
-    ``gaps``: when it did not run, frozen or blocked. ``was_ready``: whether it got as far as
-    telling how it is; ``complaints``: what it said of that when all was calm. ``logged`` counts
-    its log records, but for those on single attempts, ``files`` the most that it had open.
+    ``gaps``: when it did not run, frozen or blocked. ``ready_at``: when it first told how it
+    is, if it got that far; ``complaints``: what it said of that when all was calm; ``crashes``:
+    which of its loops crashed, at any time, for another reason than that the database was away.
+    ``asked_to_leave``: when. ``logged`` counts its log records, but for those on single attempts,
+    ``files`` the most that it had open.
     """
 
     name: str
@@ -107,21 +119,38 @@ class Process:
     code: int | None = None
     was_killed: bool = False
     gaps: Sequence[tuple[float, float]] = ()
-    was_ready: bool = True
+    ready_at: float | None = 0.0
     complaints: Sequence[str] = ()
+    crashes: Sequence[str] = ()
+    asked_to_leave: float | None = None
     logged: int = 0
     files: int = 0
+
+    def spans(self, since: float, until: float) -> Iterator[tuple[float, float]]:
+        """Tell the spans within one in which it was able to run."""
+        for start, end in sorted(self.gaps):
+            if since < min(start, until):
+                yield since, min(start, until)
+            since = max(since, end)
+        if since < until:
+            yield since, until
+
+    def ran(self, since: float, until: float) -> float:
+        """Tell for how many seconds of a span it was able to run."""
+        return sum(end - start for start, end in self.spans(since, until))
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """How long the database had no primary, and what came how long after that.
 
-    ``first_write``: a bare one, acknowledged by a majority. Where the other member has to
-    catch up first, or to find out whom to copy from, nobody's writes are.
+    ``at``: when another was elected, monotonic. ``first_write``: a bare one, acknowledged by a
+    majority. Where the other member has to catch up first, or to find out whom to copy from,
+    nobody's writes are.
     """
 
     what: str
+    at: float
     election: float
     first_claim: float | None
     first_write: float | None = None
@@ -188,7 +217,8 @@ class Evidence:
                     elected = line
                     after = bisect_left(claims, line.at)
                     first = claims[after] - line.at if after < len(claims) else None
-                    found.append(Recovery(str(lost.facts["what"]), line.at - lost.at, first))
+                    what, took = str(lost.facts["what"]), line.at - lost.at
+                    found.append(Recovery(what, line.at, took, first))
                 case "written" if elected is not None:
                     found[-1] = replace(found[-1], first_write=line.at - elected.at)
                 case _:

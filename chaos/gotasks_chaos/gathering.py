@@ -1,4 +1,4 @@
-"""Reads the evidence of a run: the ledgers of all its processes, and its tasks."""
+"""Reads the evidence of a run from its folder: the ledgers of all its processes, and its tasks."""
 
 from __future__ import annotations
 
@@ -8,52 +8,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pymongo.collection import Collection
-
-from gotasks_chaos import ledger
+from gotasks_chaos import ledger, record
 from gotasks_chaos.evidence import Asked, Entry, Evidence, Execution, Process, Stored
 from gotasks_chaos.ledger import Line
-from gotasks_chaos.profiles import Profile
+from gotasks_chaos.profiles import PROFILES
 from gotasks_chaos.work import BACKOFF_SECONDS
+from gotasks_py.errors import StoreUnavailableError
 
 _LATELY_SECONDS: Final = 5.0
-_PROJECTION: Final = {
-    "payload.ref": 1,
-    "result.token": 1,
-    "errors.attempt": 1,
-    "errors.kind": 1,
-    "errors.worker": 1,
-    "errors.message": 1,
-    "errors.at": 1,
-    **dict.fromkeys(
-        (
-            "type",
-            "status",
-            "attempts",
-            "max_attempts",
-            "interruptions",
-            "errors_dropped",
-            "settle_token",
-            "unique_key",
-            "released_key",
-            "run_at",
-            "started_at",
-            "finished_at",
-        ),
-        1,
-    ),
-}
 
 
-def gather(
-    folder: Path,
-    tasks: Collection[dict[str, Any]],
-    *,
-    offset: float,
-    profile: Profile,
-    counted: Mapping[str, int],
-) -> Evidence:
-    """Read all ledgers of a run, and its tasks."""
+def gather(folder: Path) -> Evidence:
+    """Read all ledgers of a run, and its tasks.
+
+    Raises:
+        LedgerError: a ledger is damaged.
+        RecordError: the folder holds no run.
+    """
+    run = record.read(folder)
+    profile = PROFILES[run.profile]
     notes = list(ledger.read(folder / f"runner{ledger.SUFFIX}"))
     books = {
         path.name.removesuffix(ledger.SUFFIX): list(ledger.read(path))
@@ -67,18 +40,18 @@ def gather(
         executions=[
             each for name, lines in books.items() for each in _executions(lines, lives[name])
         ],
-        stored=[_stored(document) for document in tasks.find({}, _PROJECTION)],
+        stored=[_stored(document) for document in record.tasks(folder)],
         processes=processes,
         notes=[
             *notes,
             *(line for lines in books.values() for line in lines if line.event == "probe"),
         ],
-        offset=offset,
+        offset=run.offset,
         is_graceful=profile.is_graceful,
         is_undisturbed=not (profile.is_proxied or profile.needs_servers),
         lease=profile.times.lease,
         backoff=BACKOFF_SECONDS,
-        counted=counted,
+        counted=run.counted,
     )
 
 
@@ -139,6 +112,7 @@ class _Seen:
     ended: float | None = None
     code: int | None = None
     was_killed: bool = False
+    asked_to_leave: float | None = None
     frozen_at: float | None = None
     gaps: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
@@ -166,11 +140,19 @@ def _processes(notes: Iterable[Line], books: Mapping[str, Sequence[Line]]) -> It
             code=each.code,
             was_killed=each.was_killed,
             gaps=sorted([*gaps, *each.gaps]),
-            was_ready=bool(reports),
+            ready_at=reports[0].at if reports else None,
             complaints=[] if was_starved else lately[-1].facts["reasons"],
+            crashes=sorted({each for line in reports for each in _crashes(line)}),
+            asked_to_leave=each.asked_to_leave,
             logged=reports[-1].facts["logged"] if reports else 0,
             files=max((line.facts["files"] for line in reports), default=0),
         )
+
+
+def _crashes(report: Line) -> Iterator[str]:
+    for reason in report.facts["reasons"]:
+        if "crashed" in reason and StoreUnavailableError.__name__ not in reason:
+            yield reason
 
 
 def _note_life(seen: dict[str, _Seen], line: Line) -> None:
@@ -178,6 +160,8 @@ def _note_life(seen: dict[str, _Seen], line: Line) -> None:
     match line.event:
         case "born":
             seen[name] = _Seen(line.at)
+        case "stopping":
+            seen[name].asked_to_leave = line.at
         case "killing":
             seen[name].was_killed = True
         case "freezing":

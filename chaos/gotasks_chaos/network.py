@@ -16,6 +16,7 @@ LINES: Final = {
     FaultKind.SWALLOWING_LINE: Line.SWALLOWING,
     FaultKind.CUT_LINE: Line.CUT,
     FaultKind.DEAF_LINE: Line.DEAF,
+    FaultKind.LATE_LINE: Line.LATE,
 }
 _DELAY_SECONDS: Final = 0.15
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -39,7 +38,7 @@ class Wish:
 
 async def produce(setting: Setting) -> None:
     """Ask for work at a steady rate until SIGTERM, then wait for the answers."""
-    ledger = Ledger(Path(setting.ledger))
+    ledger = setting.book()
     store = await setting.store()
     manager = Manager(store, queues=[queue_policy()])
     chance = random.Random(f"{setting.seed}/{setting.name}")
@@ -66,7 +65,7 @@ async def produce(setting: Setting) -> None:
 
 async def probe(setting: Setting) -> None:
     """Take every unique key, and see each task through."""
-    ledger = Ledger(Path(setting.ledger))
+    ledger = setting.book()
     store = await setting.store()
     manager = Manager(store, queues=[queue_policy()])
     async with anyio.create_task_group() as probes:

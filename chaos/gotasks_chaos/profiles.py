@@ -28,6 +28,7 @@ class FaultKind(StrEnum):
     SWALLOWING_LINE = "swallowing_line"
     CUT_LINE = "cut_line"
     DEAF_LINE = "deaf_line"
+    LATE_LINE = "late_line"
 
 
 GRACEFUL: Final = frozenset({FaultKind.STOP_WORKER})
@@ -50,6 +51,7 @@ OF_NETWORK: Final = frozenset(
         FaultKind.SWALLOWING_LINE,
         FaultKind.CUT_LINE,
         FaultKind.DEAF_LINE,
+        FaultKind.LATE_LINE,
     }
 )
 
@@ -84,7 +86,8 @@ class Profile:
     processes, ``slots`` the tasks that a worker process runs at once; ``rate`` is how many
     tasks each producer asks for per second. ``drain`` is how long, in
     seconds, the system may go without ending a task before it has come to rest after the storm;
-    ``clock_shifts``, in seconds too, go round among the processes.
+    ``clock_shifts``, in seconds too, go round among the processes. ``duplicates`` is the
+    goal for those of retryable tasks, in percent.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Profile:
     times: Times = Times()
     drain: float = 180.0
     clock_shifts: tuple[int, ...] = ()
+    duplicates: float | None = None
 
     @property
     def is_graceful(self) -> bool:
@@ -138,11 +142,13 @@ _ALL: Final = (
         name="realistic",
         summary="the library's defaults, a worker killed every 5 to 10 s",
         rhythms=(Rhythm(FaultKind.KILL_WORKER, (5.0, 10.0)),),
+        duplicates=0.1,
     ),
     Profile(
         name="aggressive",
         summary="2 s leases, a worker killed every 0.4 to 1 s",
         rhythms=(Rhythm(FaultKind.KILL_WORKER, (0.4, 1.0)),),
+        duplicates=1.0,
         workers=4,
         rate=100.0,
         drain=90.0,
@@ -177,12 +183,13 @@ _ALL: Final = (
     ),
     Profile(
         name="partition",
-        summary="slow, cut and half-open lines between processes and database",
+        summary="slow, late, cut and half-open lines between processes and database",
         rhythms=(
             Rhythm(FaultKind.SLOW_LINE, (4.0, 8.0), (1.0, 4.0)),
             Rhythm(FaultKind.SWALLOWING_LINE, (6.0, 12.0), (1.0, 8.0)),
             Rhythm(FaultKind.CUT_LINE, (4.0, 8.0), (0.5, 7.0)),
             Rhythm(FaultKind.DEAF_LINE, (6.0, 12.0), (1.0, 8.0)),
+            Rhythm(FaultKind.LATE_LINE, (6.0, 12.0), (4.0, 10.0)),
         ),
         times=_OUTAGE,
     ),

@@ -1,7 +1,8 @@
 """A TCP proxy between a process and its database, whose line can be spoilt.
 
 What a network does to connections, in one place: it is slow, it swallows what is sent, it
-cuts connections and takes no new ones, or it carries one direction only.
+cuts connections and takes no new ones, it carries one direction only, or it delivers what it
+was given when nobody reckons with that any more.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Line(StrEnum):
     """Connections are reset, and new ones are too."""
     DEAF = "deaf"
     """Half open: requests arrive, answers do not."""
+    LATE = "late"
+    """Requests arrive once the line is something else, whether or not their sender still waits."""
 
 
 _LOSSY: Final = frozenset({Line.SWALLOWING, Line.DEAF})
@@ -62,6 +65,7 @@ class Proxy:
         self._target = (host, port)
         self._line = Line.SOUND
         self._delay = 0.0
+        self._is_over = anyio.Event()
         self._connections: list[_Connection] = []
 
     @property
@@ -77,6 +81,8 @@ class Proxy:
         """
         self._line = line
         self._delay = delay if line is Line.SLOW else 0.0
+        self._is_over.set()
+        self._is_over = anyio.Event()
         for each in list(self._connections):
             if line is Line.CUT or (each.has_lost and line not in _LOSSY):
                 each.reset()
@@ -121,6 +127,8 @@ class Proxy:
                 if self._delay:
                     await anyio.sleep(self._delay)
                 is_answer = sink is connection.near
+                while self._line is Line.LATE and not is_answer:
+                    await self._is_over.wait()
                 if self._line is Line.SWALLOWING or (self._line is Line.DEAF and is_answer):
                     connection.has_lost = True
                     continue

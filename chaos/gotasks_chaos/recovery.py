@@ -14,8 +14,10 @@ RECOVERY_SECONDS: Final = 5.0
 """Until the first claim, from when the new primary's writes are acknowledged on: a starved
 machine is given more than the goal, 2 s after the election.
 """
-_PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
+PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
 """A set whose members were all killed has to find itself first."""
+LEAVE_SECONDS: Final = 30.0
+"""How long a process that runs may take to leave: its grace, and an outage in its last moments."""
 FILES: Final = 100
 """How many files, connections among them, a worker may have open."""
 RECORDS: Final = 50
@@ -33,27 +35,50 @@ def it_recovers(evidence: Evidence) -> Finding:
         wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
         finding.look(iter(wrong))
     for recovery in evidence.recoveries:
-        finding.look(_slowness(recovery))
+        finding.look(_slowness(recovery, evidence))
     for process in evidence.processes:
         finding.look(_unwell(process))
         finding.look(_excess(process))
     return finding
 
 
-def _slowness(recovery: Recovery) -> Iterator[str]:
+def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
     first, written = recovery.first_claim, recovery.first_write
-    if recovery.what not in _PROMPT or first is None:
+    if recovery.what not in PROMPT:
         return
-    if first - (written or 0.0) > RECOVERY_SECONDS:
+    if first is None:  # and each storm is followed by work on every key
+        yield f"{recovery.what}: no claim came after the election"
+        return
+    late = _attended(recovery.at + (written or 0.0), recovery.at + first, evidence)
+    if late > RECOVERY_SECONDS:
         bare = "none" if written is None else f"one after {written:.1f} s"
         yield (
-            f"{recovery.what}: first claim {first:.1f} s after the election, of bare writes {bare}"
+            f"{recovery.what}: first claim {first:.1f} s after the election, of bare writes "
+            f"{bare}; a worker was there for {late:.1f} s of that"
         )
+
+
+def _attended(since: float, until: float, evidence: Evidence) -> float:
+    """Tell for how many seconds of a span a worker was there that could have claimed something."""
+    spans = sorted(
+        span
+        for process in evidence.processes
+        if process.name.startswith("worker") and process.ready_at is not None
+        for span in process.spans(
+            max(since, process.ready_at),
+            min(until, process.asked_to_leave or until, process.ended or until),
+        )
+    )
+    seconds = 0.0
+    for start, end in spans:
+        seconds += max(0.0, end - max(start, since))
+        since = max(since, end)
+    return seconds
 
 
 def _could_not_begin(process: Process) -> bool:
     """Whether it found no database, or was told to go before it listened."""
-    return not process.was_ready and process.code in {NO_DATABASE, -signal.SIGTERM}
+    return process.ready_at is None and process.code in {NO_DATABASE, -signal.SIGTERM}
 
 
 def _excess(process: Process) -> Iterator[str]:
@@ -70,5 +95,10 @@ def _unwell(process: Process) -> Iterator[str]:
         yield f"{name} did not end"
     elif process.code and not process.was_killed and not _could_not_begin(process):
         yield f"{name} ended by itself with code {process.code}"
+    if process.asked_to_leave is not None and process.ended is not None:
+        took = process.ran(process.asked_to_leave, process.ended)
+        if took > LEAVE_SECONDS:
+            yield f"{name} was asked to leave, and was still there after {took:.0f} s"
+    yield from (f"{name} said: {crash}" for crash in process.crashes)
     if process.complaints:
         yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"

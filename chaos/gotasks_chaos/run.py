@@ -1,7 +1,8 @@
-"""One run: start the processes, carry out the plan, let the system come to rest, audit."""
+"""One run: start the processes, carry out the plan, let the system come to rest, record it."""
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 import uuid
@@ -11,26 +12,23 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
-from bson import json_util
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
-from gotasks_chaos import ledger
+from gotasks_chaos import ledger, plan, record
 from gotasks_chaos.cluster import Cluster
 from gotasks_chaos.counting import counters
-from gotasks_chaos.evidence import Evidence
-from gotasks_chaos.gathering import gather
 from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.network import Network, network
 from gotasks_chaos.nursery import Nursery
 from gotasks_chaos.plan import Fault
 from gotasks_chaos.profiles import Profile
+from gotasks_chaos.record import Mode, Record
 from gotasks_chaos.stage import Slot, Stage, patient
 from gotasks_chaos.storm import Storm
 from gotasks_chaos.work import Setting
@@ -41,6 +39,7 @@ DATABASE: Final = "gotasks_chaos"
 _TICK_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.2
 _AWARE: Final = CodecOptions[dict[str, Any]](tz_aware=True)
+_WITHOUT_RESULTS: Final = {"result.filler": 0}
 _ACTIVE: Final = {"status": {"$in": ["pending", "running"]}}
 _LEAVE_SECONDS: Final = 60.0
 """How long a process may take to leave when asked to, its grace included."""
@@ -55,52 +54,33 @@ class StuckError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be run, on a database of its own or on that at ``uri``.
-
-    ``keep``: a folder that its evidence stays in, in one of its own.
-    """
+    """What is to be run, on a database of its own or on that at ``uri``."""
 
     profile: Profile
-    mode: str
+    mode: Mode
     seed: int
     duration: float
     plan: Sequence[Fault]
     uri: str | None = None
-    keep: Path | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a run left to look at."""
+def run(request: Request, folder: Path) -> None:
+    """Do the run and leave its evidence in an empty folder.
 
-    request: Request
-    evidence: Evidence
-    versions: dict[str, str]
-    drained_after: float
-
-
-def run(request: Request) -> Outcome:
-    """Do the run and gather its evidence."""
+    Raises:
+        StuckError: a process did not leave.
+        LedgerError: a ledger could not be written.
+        FaketimeError: it takes libfaketime, and that is not installed.
+        GotasksError, PyMongoError: of the database, before the storm or after it.
+    """
     with ExitStack() as open_things:
-        folder = open_things.enter_context(_folder(request))
         book = Ledger(folder / f"runner{ledger.SUFFIX}")
         uri, cluster = open_things.enter_context(_database(request, book))
         lines = open_things.enter_context(_lines(request, uri))
         client = open_things.enter_context(MongoClient[dict[str, Any]](uri, tz_aware=True))
         one = _Run(request, folder, book, uri, client, lines, cluster)
         open_things.callback(one.drop)
-        return one.carry_out()
-
-
-@contextmanager
-def _folder(request: Request) -> Generator[Path]:
-    if request.keep is None:
-        with TemporaryDirectory(prefix="gotasks-chaos-") as folder:
-            yield Path(folder)
-        return
-    kept = request.keep / f"{request.profile.name}-{request.mode}-{request.seed}"
-    kept.mkdir(parents=True)
-    yield kept
+        one.carry_out()
 
 
 @contextmanager
@@ -149,7 +129,8 @@ class _Run:
         self._storm = Storm(book, self._stage, lines, cluster)
         self._refilled = frozenset({"worker", "producer"})
 
-    def carry_out(self) -> Outcome:
+    def carry_out(self) -> None:
+        began_at = server_time(self._client)
         offset = self._clock_offset()
         with self._stage:
             for slot in self._stage.slots:
@@ -165,22 +146,22 @@ class _Run:
             self._ledger.write("calm")
             self._refilled = frozenset()
             self._leave("worker")
-        evidence = gather(
-            self._folder,
-            self._tasks,
-            offset=offset,
-            profile=self._profile,
-            counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
-        )
-        if self._request.keep is not None:
-            with (self._folder / "tasks.jsonl").open("w") as kept:
-                kept.writelines(f"{json_util.dumps(task)}\n" for task in self._tasks.find())
-        return Outcome(
-            request=self._request,
-            evidence=evidence,
+        request = self._request
+        kept = Record(
+            profile=request.profile.name,
+            mode=request.mode,
+            seed=request.seed,
+            duration=request.duration,
+            plan=plan.to_document(request.plan),
+            began_at=began_at,
+            machine=f"{platform.platform()}, {os.cpu_count()} cores",
             versions=self._versions(),
+            members=None if self._cluster is None else request.profile.members,
+            offset=offset,
+            counted=anyio.run(counters, self._uri, DATABASE, self._namespace),
             drained_after=drained_after,
         )
+        record.write(self._folder, kept, self._tasks.find({}, _WITHOUT_RESULTS))
 
     @property
     def _tasks(self) -> Collection[dict[str, Any]]:

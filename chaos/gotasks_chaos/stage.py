@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from gotasks_chaos.ledger import Ledger
+from gotasks_chaos.ledger import NO_LEDGER, Ledger, LedgerError
 from gotasks_chaos.nursery import Nursery
 
 SPARE: Final = "prober"
@@ -83,11 +83,18 @@ class Stage:
         self._start(self._nurseries[slot.shift], slot)
 
     def bury(self) -> list[Slot]:
-        """Take note of those that ended; tell their places."""
+        """Take note of those that ended; tell their places.
+
+        Raises:
+            LedgerError: one of them could not write its own.
+        """
         emptied: list[Slot] = []
         for nursery in self._nurseries.values():
             for name, code, at in nursery.ended():
                 self._ledger.write("ended", process=name, code=code, at=at)
+                if code == NO_LEDGER:
+                    msg = f"{name} could not write its ledger: is the disk full?"
+                    raise LedgerError(msg)
                 emptied += [slot for slot in self.slots if slot.name == name]
         for slot in emptied:
             slot.is_alive = slot.is_frozen = False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel
 
+from gotasks_chaos.ledger import Ledger, leave
 from gotasks_mongostore import MongoStore
 from gotasks_py import Fixed, PipelineMode, QueuePolicy, TaskType
 
@@ -75,6 +77,10 @@ class Setting:
             queue_lease=timedelta(seconds=self.queue_lease),
             lookahead=timedelta(seconds=min(0.25, self.queue_lease)),
         )
+
+    def book(self) -> Ledger:
+        """Open the ledger of this process, which cannot be without it."""
+        return Ledger(Path(self.ledger), give_up=leave)
 
     async def store(self) -> MongoStore:
         """Open the store."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -30,7 +29,7 @@ class IntendedError(Exception):
 
 async def work(setting: Setting) -> None:
     """Work until told to stop."""
-    ledger = Ledger(Path(setting.ledger))
+    ledger = setting.book()
     store = await setting.store()
     manager = Manager(
         store,

@@ -118,6 +118,11 @@ PLANTED: list[tuple[int, str, Evidence]] = [
         ),
     ),
     (3, "lost its lease", evidence(tasks=[stored(**TWICE)], is_graceful=True)),
+    (
+        3,
+        "attempt 1 of task task-r was burnt: stopped",
+        evidence(tasks=[dead(errors=[Entry(1, "stopped", "worker")])], is_graceful=True),
+    ),
     (4, "is done, and its cancellation", evidence([asked(was_cancelled=True)])),
     (5, "started 2 times", evidence(runs=[ran(), ran(began=3.0)])),
     (
@@ -144,6 +149,24 @@ PLANTED: list[tuple[int, str, Evidence]] = [
         7,
         "both held 'k'",
         evidence(KEYED, [], [stored("a", finished_at=None), stored("b", finished_at=None)]),
+    ),
+    (
+        7,
+        "both held 'k', for 0.600 s",
+        evidence(
+            [KEYED[0], replace(KEYED[1], answer="unclear")],
+            [ran("b")],
+            [stored("a"), stored("b")],
+        ),
+    ),
+    (
+        7,
+        "nobody held 'k'",
+        evidence(
+            [KEYED[0], asked("b", key="k", at=3.0, answered_at=3.1, answer="duplicate", task=None)],
+            [ran("a")],
+            [stored("a")],
+        ),
     ),
     (8, "was started", evidence(runs=[ran(run_at=WALL + 2.1)])),
     (8, "by the server's clock", evidence(tasks=[stored(run_at=WALL + 1.901)])),
@@ -177,6 +200,39 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     ),
     (
         10,
+        "worker said: loop queues crashed and has not recovered: RuntimeError: x",
+        evidence(
+            processes=[
+                Process(
+                    name="worker",
+                    began=0.0,
+                    ended=9.0,
+                    code=-9,
+                    was_killed=True,
+                    crashes=["loop queues crashed and has not recovered: RuntimeError: x"],
+                )
+            ]
+        ),
+    ),
+    (
+        10,
+        "was asked to leave, and was still there after 31 s",
+        evidence(
+            processes=[
+                Process(
+                    name="worker",
+                    began=0.0,
+                    ended=60.0,
+                    code=-9,
+                    was_killed=True,
+                    asked_to_leave=20.0,
+                    gaps=[(30.0, 39.0)],
+                )
+            ]
+        ),
+    ),
+    (
+        10,
         "first claim 11.0 s after the election",
         evidence(
             runs=[ran(claimed_at=WALL + 1), ran(token="t2", claimed_at=WALL + 17)],
@@ -185,6 +241,17 @@ PLANTED: list[tuple[int, str, Evidence]] = [
                 Line(6.0, "database", {"what": "elected"}),
                 Line(11.9, "database", {"what": "written"}),
             ],
+            processes=[Process(name="worker", began=0.0, ended=20.0, code=0)],
+        ),
+    ),
+    (
+        10,
+        "primary killed: no claim came after the election",
+        evidence(
+            notes=[
+                Line(3.0, "database", {"what": "primary killed"}),
+                Line(6.0, "database", {"what": "elected"}),
+            ]
         ),
     ),
     (
@@ -220,6 +287,11 @@ PLANTED: list[tuple[int, str, Evidence]] = [
         ),
     ),
     (
+        6,
+        "went on in worker for 0.700 s after its lease was over, until it returned",
+        evidence(runs=[ran(ended=6.5)], tasks=[lapsed(at=4.0)], processes=[FROZEN]),
+    ),
+    (
         8,
         "was tried again 0.400 s after attempt 1 failed",
         evidence(
@@ -246,7 +318,7 @@ PLANTED: list[tuple[int, str, Evidence]] = [
     (
         10,
         "by itself with code 1",
-        evidence(processes=[Process(name="p", began=0.0, ended=1.0, code=1, was_ready=False)]),
+        evidence(processes=[Process(name="p", began=0.0, ended=1.0, code=1, ready_at=None)]),
     ),
     (9, "metrics count nothing", evidence(counted={"done": 0})),
     (11, "of attempt 1 only", evidence(tasks=[dead(errors=[Entry(1, "ValueError", "a", "")])])),
@@ -270,6 +342,25 @@ SOUND: list[tuple[str, Evidence]] = [
                 Line(3.0, "database", {"what": "primary killed"}),
                 Line(6.0, "database", {"what": "elected"}),
                 Line(12.1, "database", {"what": "written"}),
+            ],
+        ),
+    ),
+    (
+        "no worker was there to claim anything",
+        evidence(
+            runs=[ran(how="died"), ran(**OTHER, began=17.0, ended=18.0, claimed_at=WALL + 17)],
+            tasks=[SECOND],
+            notes=[
+                Line(3.0, "database", {"what": "primary killed"}),
+                Line(6.0, "database", {"what": "elected"}),
+                Line(6.5, "database", {"what": "written"}),
+            ],
+            processes=[
+                Process(name="worker-0", began=0.0, ended=8.0, code=-9, was_killed=True),
+                Process(name="worker-1", began=0.0, ended=20.0, code=0, gaps=[(7.5, 16.0)]),
+                Process(name="worker-2", began=0.0, ended=20.0, code=0, asked_to_leave=6.0),
+                Process(name="worker-3", began=8.0, ended=20.0, code=0, ready_at=16.5),
+                Process(name="producer", began=0.0, ended=20.0, code=0),
             ],
         ),
     ),
@@ -343,6 +434,41 @@ SOUND: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a handler was stopped soon after its process went on, and a thread could not be",
+        evidence(
+            [asked(), asked("s")],
+            [ran(ended=6.2, how="stopped"), ran("s", ended=9.0, type="threaded")],
+            [
+                dead(errors=[lapsed(at=4.0).errors[0]]),
+                dead("s", errors=[lapsed(at=4.0).errors[0]]),
+            ],
+            processes=[FROZEN],
+        ),
+    ),
+    (
+        "a handler failed as it was asked to, and another was out of time",
+        evidence(
+            [asked(), asked("s")],
+            [ran(how="raised"), ran("s", how="stopped")],
+            [
+                dead(errors=[Entry(1, "x.IntendedError", "worker", "r")]),
+                dead("s", errors=[Entry(1, "timeout", "worker")]),
+            ],
+            is_graceful=True,
+        ),
+    ),
+    (
+        "a duplicate was refused for one whose answer was lost",
+        evidence(
+            [
+                asked("a", key="k", answer="unclear", answered_at=None, task=None),
+                asked("b", key="k", at=2.61, answered_at=2.7, answer="duplicate", task=None),
+            ],
+            [ran("a")],
+            [stored("a")],
+        ),
+    ),
+    (
         "an interruption counts no attempt",
         evidence(
             runs=[ran(how="stopped"), ran(token="t2", began=3.0, ended=4.0, claimed_at=WALL + 3)],
@@ -373,14 +499,12 @@ SOUND: list[tuple[str, Evidence]] = [
     ("old errors were dropped", evidence(tasks=[stored(attempts=2, errors_dropped=1)])),
     (
         "a process was told to go before it was ready",
-        evidence(
-            processes=[Process(name="worker", began=0.0, ended=9.0, code=-15, was_ready=False)]
-        ),
+        evidence(processes=[Process(name="worker", began=0.0, ended=9.0, code=-15, ready_at=None)]),
     ),
     (
         "a process found no database",
         evidence(
-            processes=[Process(name="w", began=0.0, ended=9.0, code=NO_DATABASE, was_ready=False)]
+            processes=[Process(name="w", began=0.0, ended=9.0, code=NO_DATABASE, ready_at=None)]
         ),
     ),
     (

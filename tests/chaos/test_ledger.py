@@ -26,6 +26,16 @@ for number in itertools.count():
     print(number, flush=True)
 """
 
+GIVING_UP = """
+from pathlib import Path
+from gotasks_chaos.ledger import Ledger, leave
+try:
+    Ledger(Path("/dev/full"), give_up=leave).write("n")
+except BaseException:
+    pass
+print("went on")
+"""
+
 
 def test_what_was_written_is_read_in_order(tmp_path: Path) -> None:
     book = Ledger(tmp_path / "a")
@@ -93,6 +103,32 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('[1.0,"n",{}]\n[2.0,"n",{"num')
 
     assert [line.at for line in read(tmp_path / "a")] == [1.0]
+
+
+def test_a_full_disk_is_said_to_be_one() -> None:
+    with pytest.raises(LedgerError, match="/dev/full cannot be written: No space left"):
+        Ledger(Path("/dev/full")).write("n")
+
+
+def test_half_a_line_is_a_full_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "write", lambda _file, line: len(line) - 1)
+
+    with pytest.raises(LedgerError, match="No space left"):
+        Ledger(tmp_path / "a").write("n")
+
+
+def test_a_process_without_a_ledger_ends_before_its_engine_hears_of_it() -> None:
+    root = Path(ledger.__file__).parents[1]
+    ended = subprocess.run(
+        [sys.executable, "-c", GIVING_UP],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+    assert (ended.returncode, ended.stdout) == (ledger.NO_LEDGER, "")
+    assert ended.stderr == "/dev/full cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("damaged", ['[2.0,"n",{"num', "", '["n",{}]', "nonsense"])

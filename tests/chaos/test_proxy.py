@@ -128,6 +128,26 @@ async def test_a_deaf_line_carries_requests_and_no_answers() -> None:
         assert await is_silent(stream)
 
 
+async def test_a_late_line_delivers_what_its_sender_has_given_up() -> None:
+    async with (
+        a_line() as (echo, proxy),
+        await dial(proxy) as hasty,
+        await dial(proxy) as patient,
+    ):
+        assert await said(hasty, b"a") == b"a"
+        proxy.set_line(Line.LATE)
+        await hasty.send(b"b")
+        await patient.send(b"c")
+        assert await is_silent(hasty)
+        await hasty.aclose()
+        assert await is_silent(patient)
+        assert echo.received == b"a"
+
+        proxy.set_line(Line.SOUND)
+        assert await patient.receive() == b"c"
+        await eventually(lambda: sorted(echo.received), sorted(b"abc"))
+
+
 @pytest.mark.parametrize("line", [Line.SWALLOWING, Line.DEAF])
 async def test_a_connection_that_lost_something_is_reset_when_the_line_is_mended(
     line: Line,

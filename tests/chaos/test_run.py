@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import logging
 import time
-from datetime import timedelta
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pymongo import MongoClient
 
+from gotasks_chaos import record
 from gotasks_chaos.__main__ import main
-from gotasks_chaos.evidence import Evidence
-from gotasks_chaos.nursery import show_logs
+from gotasks_chaos.evidence import Evidence, Execution, Stored
+from gotasks_chaos.gathering import gather
+from gotasks_chaos.ledger import Ledger, LedgerError, Line
+from gotasks_chaos.nursery import Nursery, show_logs
 from gotasks_chaos.plan import Fault, make_plan
 from gotasks_chaos.plan import to_document as plan_to_document
-from gotasks_chaos.profiles import PROFILES, FaultKind
-from gotasks_chaos.report import audit, to_document
-from gotasks_chaos.run import DATABASE, Outcome, Request, StuckError, overdue_in, server_time
-from gotasks_chaos.stage import FaketimeError, environment
+from gotasks_chaos.profiles import PROFILES, FaultKind, Times
+from gotasks_chaos.record import Record
+from gotasks_chaos.report import text, to_document
+from gotasks_chaos.run import DATABASE, Request, StuckError, overdue_in, server_time
+from gotasks_chaos.stage import FaketimeError, Slot, Stage, environment
+from gotasks_chaos.work import Setting
 
 
 @pytest.mark.mongo
@@ -50,6 +56,29 @@ def test_a_storm_is_survived_and_reported(
     assert {"runner.ledger", "worker-0-0.ledger"} <= {each.name for each in kept.iterdir()}
     assert "File exists" in refusal(*told, capsys=capsys)
 
+    assert main(["--audit", str(kept.parent), "--report", str(report)]) == 0
+    assert json.loads(report.read_text()) == [document]
+
+
+def leave_empty(folder: Path, request: Request) -> None:
+    """Leave what a run does in which nothing happened."""
+    Ledger(folder / "runner.ledger").write("calm")
+    kept = Record(
+        profile=request.profile.name,
+        mode=request.mode,
+        seed=request.seed,
+        duration=request.duration,
+        plan=plan_to_document(request.plan),
+        began_at=datetime.now(UTC),
+        machine="a small one",
+        versions={},
+        members=1,
+        offset=0.0,
+        counted={},
+        drained_after=1.0,
+    )
+    record.write(folder, kept, [])
+
 
 def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOTASKS_MONGODB_URI", raising=False)
@@ -57,15 +86,14 @@ def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     wanted = Request(
         profile=PROFILES["failover"], mode="single", seed=7, duration=60.0, plan=faults
     )
-    evidence = Evidence(asked=[], executions=[], stored=[])
-    outcome = Outcome(request=wanted, evidence=evidence, versions={}, drained_after=1.0)
+    leave_empty(tmp_path, wanted)
     report = tmp_path / "report.json"
-    report.write_text(json.dumps([to_document(outcome, audit(evidence))]))
+    report.write_text(json.dumps([to_document(record.read(tmp_path), gather(tmp_path))]))
     requests = list[Request]()
 
-    def run(request: Request) -> Outcome:
+    def run(request: Request, folder: Path) -> None:
         requests.append(request)
-        return outcome
+        leave_empty(folder, request)
 
     monkeypatch.setattr("gotasks_chaos.__main__.run", run)
 
@@ -82,7 +110,7 @@ def test_a_replay_on_a_cluster_of_ones_own_leaves_its_servers_alone(
     report.write_text(json.dumps([{**told, "plan": plan_to_document(faults)}]))
     requests = list[Request]()
 
-    def run(request: Request) -> Outcome:
+    def run(request: Request, _folder: Path) -> None:
         requests.append(request)
         raise StuckError("one did not leave")
 
@@ -118,6 +146,76 @@ def test_what_is_overdue_is_told_in_every_time_zone(
     assert abs(difference) < 60
 
 
+@pytest.mark.mongo
+@pytest.mark.timeout(60)
+def test_a_run_whose_processes_cannot_write_their_ledgers_is_given_up(
+    mongodb: str, namespace: str, tmp_path: Path
+) -> None:
+    def start(nursery: Nursery, slot: Slot) -> None:
+        setting = Setting(
+            name=slot.name,
+            ledger="/dev/full",
+            uri=mongodb,
+            database="gotasks_tests",
+            namespace=namespace,
+            seed=1,
+            mode="single",
+            slots=1,
+            rate=1.0,
+            **asdict(Times()),
+        )
+        nursery.start(slot.role, setting)
+
+    prober = Slot("prober", 0)
+    with Stage(Ledger(tmp_path / "runner.ledger"), [prober], start) as stage:
+        stage.fill(prober)
+        with pytest.raises(LedgerError, match="prober-0-0 could not write its ledger"):
+            bury_for_ever(stage)
+
+
+def bury_for_ever(stage: Stage) -> NoReturn:
+    while True:
+        stage.bury()
+        time.sleep(0.01)
+
+
+def test_goals_are_told_and_are_no_violations(tmp_path: Path) -> None:
+    faults = make_plan(PROFILES["realistic"], 7, 60)
+    wanted = Request(
+        profile=PROFILES["realistic"], mode="single", seed=7, duration=60.0, plan=faults
+    )
+    leave_empty(tmp_path, wanted)
+    runs = [
+        Execution(
+            task="t",
+            token=token,
+            attempt=attempt,
+            type="work",
+            process="worker",
+            began=began,
+            ended=began + 0.5,
+            how="returned",
+            run_at=1.0,
+            claimed_at=began,
+        )
+        for attempt, token, began in ((1, "a", 2.0), (2, "b", 7.5))
+    ]
+    lost = [
+        Line(3.0, "database", {"what": "primary killed"}),
+        Line(5.0, "database", {"what": "elected"}),
+        Line(5.1, "database", {"what": "written"}),
+    ]
+    seen = Evidence(asked=[], executions=runs, stored=[Stored(id="t", ref="r")], notes=lost)
+
+    document = to_document(record.read(tmp_path), seen)
+
+    assert "goal MISSED: duplicates of retryable tasks 100 %, at most 0.1 %" in text(document)
+    assert "goal MISSED: first claim after an election 2.5 s, at most 2 s" in text(document)
+    assert "goal met: duplicates of retryable tasks 0 %" in text(
+        to_document(record.read(tmp_path), replace(seen, executions=[]))
+    )
+
+
 def test_what_is_not_shown_of_the_log_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.root, "level", logging.WARNING)
@@ -144,6 +242,7 @@ def refusal(*told: str, capsys: pytest.CaptureFixture[str]) -> str:
         (("--profile", "quiet"), "invalid choice: 'quiet'"),
         (("--mode", "double"), "invalid choice: 'double'"),
         (("--replay", "/nowhere.json"), "No such file"),
+        (("--audit", "/nowhere"), "/nowhere holds no run that --keep kept"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
