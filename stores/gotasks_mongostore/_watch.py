@@ -105,6 +105,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
             # Closed under its reader, no cursor is left behind. The read itself goes on until
             # there is a change or it has been quiet for its time: nobody should wait for that,
             # least of all who opens the next feed after this one.
+            feed.is_left = True
             with suppress(Exception), _hurried():
                 await Once(stream.close())
             group.cancel_scope.cancel()
@@ -127,6 +128,7 @@ class _MongoFeed:
     """Reads ahead in a task of its own, so that waiting for the next changes can be cancelled."""
 
     def __init__(self, here: Collections, stream: AsyncChangeStream[Any], *, is_new: bool) -> None:
+        self.is_left = False
         self._here = here
         self._stream = stream
         self._position: object = None
@@ -170,6 +172,11 @@ class _MongoFeed:
                     self._news.set()
         except StoreError as error:
             self._error = error
+        except Exception:
+            # PyMongo does not reckon with being closed while it reads: where the connection fails
+            # as well, it looks for a session that is gone (AttributeError, seen with 4.20).
+            if not self.is_left:
+                raise
         finally:
             self._news.set()
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from pymongo import AsyncMongoClient, MongoClient
+from pymongo.asynchronous.change_stream import AsyncChangeStream
 
 from gotasks_mongostore import MongoStore
 from gotasks_py import Manager, QueuePolicy, TaskContext, TaskPolicy, lifecycle
@@ -195,6 +196,47 @@ async def test_a_feed_carries_on_where_another_has_stopped(mongo_lab: Lab) -> No
         events = await heard(feed, about(missed))
     assert Gap() not in events
     assert not any(about(first)(event) for event in events)
+
+
+async def test_how_a_read_ends_that_nobody_waits_for_does_not_matter(
+    mongo_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mongo_lab.store
+    assert isinstance(store, MongoStore)
+    ended = list[str]()
+
+    async def try_next(stream: AsyncChangeStream[Any]) -> None:
+        while stream.alive:
+            await anyio.lowlevel.checkpoint()
+        ended.append("closed")
+        raise AttributeError("'NoneType' object has no attribute 'mark_dirty'")
+
+    monkeypatch.setattr(AsyncChangeStream, "try_next", try_next)
+    async with a_feed(store) as feed:
+        await feed.next()
+
+    assert ended == ["closed"]
+
+
+async def test_a_bug_in_a_read_that_somebody_waits_for_is_not_hidden(
+    mongo_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mongo_lab.store
+    assert isinstance(store, MongoStore)
+
+    async def try_next(_stream: AsyncChangeStream[Any]) -> None:
+        raise AttributeError("a bug")
+
+    async def follow() -> None:
+        async with a_feed(store) as feed:
+            await feed.next()
+            await feed.next()
+
+    monkeypatch.setattr(AsyncChangeStream, "try_next", try_next)
+    with pytest.raises(ExceptionGroup) as raised:
+        await follow()
+
+    assert raised.group_contains(AttributeError, match="a bug")
 
 
 @pytest.fixture
