@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 
 from gotasks_chaos.ledger import Ledger
-from gotasks_chaos.work import THREADED, TIMEOUT_SECONDS, WORK, Job, Receipt, Setting, queue_policy
+from gotasks_chaos.work import HANG_SECONDS, THREADED, WORK, Job, Receipt, Setting, queue_policy
 from gotasks_py import DuplicateTaskError, Manager, TaskPolicy, TaskType
 from gotasks_py.errors import GotasksError, StoreUnavailableError
 from gotasks_py.task import TaskId
@@ -170,7 +170,7 @@ def _doomed(ref: str, chance: random.Random) -> Wish:
 
 
 def _hanging(ref: str, _chance: random.Random) -> Wish:
-    timeout = timedelta(seconds=TIMEOUT_SECONDS / 6)
+    timeout = timedelta(seconds=HANG_SECONDS)
     return Wish(Job(ref=ref, hangs=1), TaskPolicy(timeout=timeout))
 
 
@@ -192,12 +192,12 @@ def _unwanted(ref: str, chance: random.Random) -> Wish:
 
 
 _KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
-    _quick: 58,
+    _quick: 57.3,
     _once: 12,
     _keyed: 10,
     _delayed: 6,
     _slow: 4,
-    _long: 0.3,
+    _long: 1,
     _failing: 3,
     _doomed: 2,
     _threaded: 3,

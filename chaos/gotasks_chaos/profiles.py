@@ -164,7 +164,7 @@ _ALL: Final = (
         name="zombies",
         summary="workers frozen past their leases, which then go on",
         rhythms=(
-            Rhythm(FaultKind.FREEZE_WORKER, (1.5, 3.0), (2.5, 5.0)),
+            Rhythm(FaultKind.FREEZE_WORKER, (2.0, 4.0), (3.0, 7.0)),
             Rhythm(FaultKind.KILL_WORKER, (8.0, 12.0)),
         ),
         workers=4,
@@ -189,7 +189,7 @@ _ALL: Final = (
             Rhythm(FaultKind.SWALLOWING_LINE, (6.0, 12.0), (1.0, 8.0)),
             Rhythm(FaultKind.CUT_LINE, (4.0, 8.0), (0.5, 7.0)),
             Rhythm(FaultKind.DEAF_LINE, (6.0, 12.0), (1.0, 8.0)),
-            Rhythm(FaultKind.LATE_LINE, (6.0, 12.0), (4.0, 10.0)),
+            Rhythm(FaultKind.LATE_LINE, (6.0, 12.0), (8.0, 14.0)),
         ),
         times=_OUTAGE,
     ),

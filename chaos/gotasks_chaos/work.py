@@ -17,7 +17,10 @@ QUEUE: Final = "chaos"
 MAX_ATTEMPTS: Final = 20
 """Enough that no task dies of storms alone: those that must die say so."""
 BACKOFF_SECONDS: Final = 0.5
-TIMEOUT_SECONDS: Final = 3.0
+TIMEOUT_SECONDS: Final = 30.0
+"""Longer than any freeze: only the end of its lease stops a zombie."""
+HANG_SECONDS: Final = 0.5
+"""The timeout of those that hang."""
 
 
 class Job(BaseModel):

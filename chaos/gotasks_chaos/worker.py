@@ -20,6 +20,7 @@ GAP_SECONDS: Final = 0.2
 """An event loop that was silent for longer was not running: blocked, frozen or starved."""
 
 _PULSE_SECONDS: Final = 0.05
+_STEP_SECONDS: Final = 0.1
 HEALTH_SECONDS: Final = 0.5
 
 
@@ -57,7 +58,7 @@ def _register(manager: Manager, ledger: Ledger) -> None:
         with _noted(ledger, ctx, job):
             time.sleep(job.blocking)  # noqa: ASYNC251  - a handler that blocks the event loop
             await anyio.sleep_forever() if ctx.attempt <= job.hangs else None
-            await anyio.sleep(job.seconds)
+            await _work_for(job.seconds)
             return _receipt(ctx, job)
 
     @manager.handler(THREADED, timeout=timedelta(seconds=TIMEOUT_SECONDS))
@@ -68,6 +69,13 @@ def _register(manager: Manager, ledger: Ledger) -> None:
 
     assert work.task_type is WORK  # noqa: S101  - both are registered by their decorators
     assert threaded.task_type is THREADED  # noqa: S101
+
+
+async def _work_for(seconds: float) -> None:
+    """Do it in steps: while its process is frozen, no work gets done."""
+    while seconds > 0:
+        await anyio.sleep(min(seconds, _STEP_SECONDS))
+        seconds -= _STEP_SECONDS
 
 
 def _receipt(ctx: TaskContext, job: Job) -> Receipt:
