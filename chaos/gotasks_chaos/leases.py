@@ -105,11 +105,16 @@ def _afterlife(entry: Entry, run: Execution, evidence: Evidence) -> Iterator[str
 
 
 def _was_well(run: Execution, until: float, evidence: Evidence) -> bool:
-    """Whether a process was there and ran all through its last lease of a task.
+    """Whether a process was there and ran while it held a lease of a task.
 
-    It was at work on it and had to renew the lease, or it had ended and had to be recorded.
+    It was at work on it and had to renew the lease, or it had ended and had to be recorded. A
+    lease that ended while its holder stood still may be noticed much later, behind a backlog.
     """
     process = evidence.by_process.get(run.process)
     if run.how == "died" or process is None or (process.ended or until) < until:
         return False
-    return not any(start < until and end > until - evidence.lease for start, end in process.gaps)
+    since, lease = run.claimed_at - evidence.offset, evidence.lease
+    return not any(
+        start < until and end > (since if end - start > lease / 2 else until - lease)
+        for start, end in process.gaps
+    )

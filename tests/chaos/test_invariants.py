@@ -389,6 +389,16 @@ SOUND: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a lease ended while its holder was frozen, and a backlog came before who noticed",
+        evidence(
+            runs=[ran(ended=6.0), ran(**OTHER, began=40.0, ended=41.0, claimed_at=WALL + 39.9)],
+            tasks=[lapsed(at=39.9)],
+            processes=[replace(FROZEN, ended=50.0)],
+            lease=2.0,
+            is_undisturbed=True,
+        ),
+    ),
+    (
         "a failure was tried again in its time, another before, for nobody had told of it",
         evidence(
             [asked(), asked("s")],
