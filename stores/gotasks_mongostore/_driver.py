@@ -24,6 +24,7 @@ from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from gotasks_mongostore._cancellation import bear_cancellations
 from gotasks_mongostore._elections import Elections, primary_of
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._urls import misread_option
@@ -49,6 +50,8 @@ _CODEC: Final = CodecOptions[Document](
 )
 _MAJORITY_WRITES: Final = WriteConcern(w="majority")
 _MAJORITY_READS: Final = ReadConcern("majority")
+
+bear_cancellations()
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 
 import anyio
 
-from gotasks_mongostore._cancellation import Once
 from gotasks_py.errors import GotasksError
 
 T = TypeVar("T")
@@ -23,20 +22,16 @@ async def gathered(questions: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         GotasksError: the first that one of them raised; what is not asked yet is not asked then.
     """
     answers: dict[int, T] = {}
-    errors: list[BaseException] = []
+    errors: list[GotasksError] = []
     turns = anyio.Semaphore(_AT_ONCE)
 
     async def ask(number: int, question: Callable[[], Awaitable[T]]) -> None:
         try:
             async with turns:
                 if not errors:
-                    answers[number] = await Once(question())
+                    answers[number] = await question()
         except GotasksError as error:  # plain, not as a group
             errors.append(error)
-        except anyio.get_cancelled_exc_class() as cancellation:
-            # Who asks may not hear of it: an operation is told of a cancellation only once.
-            errors.append(cancellation)
-            raise
 
     async with anyio.create_task_group() as group:
         for number, question in enumerate(questions):

@@ -21,7 +21,6 @@ from pymongo.errors import DuplicateKeyError
 from gotasks_mongostore import _filters as filters
 from gotasks_mongostore import _inserts, _watch
 from gotasks_mongostore._audit import Audit
-from gotasks_mongostore._cancellation import cancelled_once
 from gotasks_mongostore._claims import Claims
 from gotasks_mongostore._clock import ServerClock
 from gotasks_mongostore._control import Control
@@ -70,7 +69,6 @@ from gotasks_py.task import Task, TaskId
 _PROJECT_ID: Final = {"_id": 1}
 
 
-@cancelled_once
 class MongoStore(Leases, Control, Inspection, Mending, Meters, Audit):
     """Keeps tasks in a MongoDB collection, one document each.
 

@@ -12,7 +12,6 @@ import anyio
 import pymongo
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 
-from gotasks_mongostore._cancellation import Once
 from gotasks_mongostore._driver import Collections
 from gotasks_mongostore._failures import translated
 from gotasks_py.errors import StoreError
@@ -80,7 +79,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
         start: dict[str, Any]
         if position is None:
             # A stream that Motor opens only when it is first read begins here all the same.
-            hello = await Once(here.database.command("hello"))
+            hello = await here.database.command("hello")
             start = {"start_at_operation_time": hello.get("operationTime")}
         else:
             start = {"resume_after": position}
@@ -90,9 +89,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
             **start,
         )
         # Motor's is no awaitable, but its calls are alike.
-        stream: AsyncChangeStream[Any] = (
-            await Once(opening) if inspect.isawaitable(opening) else opening
-        )
+        stream: AsyncChangeStream[Any] = await opening if inspect.isawaitable(opening) else opening
     feed = _MongoFeed(here, stream, is_new=position is None)
     broke: StoreError | None = None
     async with anyio.create_task_group() as group:
@@ -107,7 +104,7 @@ async def watch(here: Collections, *, finished: bool, position: object) -> Async
             # least of all who opens the next feed after this one.
             feed.is_left = True
             with suppress(Exception), _hurried():
-                await Once(stream.close())
+                await stream.close()
             group.cancel_scope.cancel()
     if broke is not None:
         raise broke
@@ -162,7 +159,7 @@ class _MongoFeed:
             with translated("follow changes"):
                 while True:
                     with _unhurried():
-                        change = await Once(self._stream.try_next())
+                        change = await self._stream.try_next()
                     if change is not None:
                         self._changes.append(change)
                     elif not self._stream.alive:
@@ -196,7 +193,7 @@ class _MongoFeed:
         with translated("look up tasks that have come back"), _unhurried():
             cursor = self._here.tasks.find({"_id": {"$in": list(ids)}}, shown, hint="_id_")
             # A hand can have made ids that cannot be hashed.
-            return {repr(found["_id"]): found for found in await Once(cursor.to_list(None))}
+            return {repr(found["_id"]): found for found in await cursor.to_list(None)}
 
     def _events_of(
         self, change: Mapping[str, Any], places: Mapping[str, Mapping[str, object]]

@@ -1,22 +1,22 @@
-"""Operations that are cancelled, again and again, as anyio does until its scope is left."""
+"""Operations that are cancelled, at any moment, and again and again as anyio does."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
 from bson import ObjectId
+from pymongo import AsyncMongoClient
 from pymongo.asynchronous import pool, topology
+from pymongo.errors import ServerSelectionTimeoutError
 from pymongo.lock import Condition
 
 from gotasks_mongostore import MongoStore
-from gotasks_mongostore._cancellation import Once, cancelled_once
 from gotasks_py.errors import StoreUnavailableError
 
 pytestmark = pytest.mark.anyio
@@ -59,80 +59,22 @@ async def test_a_client_survives_cancelled_waits_for_a_server() -> None:
         await store.aclose()
 
 
-class Unwinding:
-    """Takes a few rounds of the event loop to end when it is cancelled."""
+async def test_a_client_survives_the_timeouts_of_handlers_that_share_it() -> None:
+    async with AsyncMongoClient[Any](NOBODY, serverSelectionTimeoutMS=2000) as client:
+        MongoStore(client, database="d")
 
-    def __init__(self, *, stands_still: float = 0.0) -> None:
-        self.cancellations = 0
-        self.has_ended = False
-        self.stands_still = stands_still
+        async def ask(seconds: float) -> None:
+            with suppress(TimeoutError, ServerSelectionTimeoutError):
+                async with asyncio.timeout(seconds):
+                    await client["d"]["things"].find_one()
 
-    async def work(self, *, swallowed: bool = False) -> str:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            self.cancellations += 1
-            time.sleep(self.stands_still)  # noqa: ASYNC251  - as a machine does
-            await self._unwind()
-            if not swallowed:
-                raise
-        return "ended"
-
-    async def _unwind(self) -> None:
-        try:
-            for _ in range(3):
-                await asyncio.sleep(0)
-                await asyncio.sleep(0.001)
-        except asyncio.CancelledError:
-            self.cancellations += 1
-            raise
-        self.has_ended = True
-
-
-async def test_it_ends_in_its_own_time_and_hears_of_one_cancellation() -> None:
-    unwinding = Unwinding()
-    with anyio.move_on_after(0.01) as scope:
-        await Once(unwinding.work())
-    assert scope.cancelled_caught
-    assert (unwinding.cancellations, unwinding.has_ended) == (1, True)
-
-
-@pytest.mark.parametrize("after", [False, True])
-async def test_while_the_machine_stands_still_no_time_is_lost(*, after: bool) -> None:
-    unwinding = Unwinding(stands_still=0.0 if after else 0.6)
-
-    async def freeze() -> None:
-        await asyncio.sleep(0.011)
-        time.sleep(0.6)  # noqa: ASYNC251  - as a machine does
-
-    scope = anyio.CancelScope(deadline=anyio.current_time() + 0.01)
-    async with anyio.create_task_group() as group:
-        if after:
-            group.start_soon(freeze)
-        with scope:
-            await Once(unwinding.work())
-    assert scope.cancelled_caught
-    assert (unwinding.cancellations, unwinding.has_ended) == (1, True)
-
-
-async def test_what_it_does_with_the_cancellation_counts() -> None:
-    unwinding = Unwinding()
-    with anyio.move_on_after(0.01) as scope:
-        assert await Once(unwinding.work(swallowed=True)) == "ended"
-    assert not scope.cancelled_caught
-
-
-async def test_a_cancellation_that_was_missed_is_followed_by_another() -> None:
-    unwinding = Unwinding()
-
-    async def work() -> None:
-        await unwinding.work(swallowed=True)
-        await unwinding.work()
-
-    with anyio.move_on_after(0.01) as scope:
-        await Once(work())
-    assert scope.cancelled_caught
-    assert unwinding.cancellations == 2
+        for _ in range(3):
+            async with asyncio.TaskGroup() as group:
+                for number in range(40):
+                    # PyMongo gives up a wait, and begins another, each half second.
+                    group.create_task(ask(0.49 + number / 2000))
+        with anyio.fail_after(30), pytest.raises(ServerSelectionTimeoutError):
+            await client.admin.command("ping")
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -178,51 +120,3 @@ async def test_the_driver_is_told_whether_it_waited_in_vain(cond_wait: CondWait)
         group.start_soon(notify)
         assert await cond_wait(condition, None)
         assert condition.locked()
-
-
-async def test_without_a_cancellation_nothing_is_different() -> None:
-    async def work(failure: Exception | None) -> int:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0.001)
-        if failure is not None:
-            raise failure
-        return 1
-
-    assert await Once(work(None)) == 1
-    with pytest.raises(LookupError, match="nobody"):
-        await Once(work(LookupError("nobody")))
-
-
-async def test_it_is_closed_as_any_coroutine() -> None:
-    closed = False
-
-    async def work() -> None:
-        nonlocal closed
-        try:
-            await asyncio.sleep(60)
-        finally:
-            closed = True
-
-    waiting = Once(work()).__await__()
-    next(waiting)
-    waiting.close()
-    assert closed
-
-
-async def test_a_class_keeps_what_is_not_an_operation() -> None:
-    @cancelled_once
-    class Store:
-        async def get(self) -> int:
-            return 1
-
-        async def each(self) -> AsyncIterator[int]:
-            yield 1
-            yield 2
-
-        def name(self) -> str:
-            return "store"
-
-    store = Store()
-    assert await store.get() == 1
-    assert [number async for number in store.each()] == [1, 2]
-    assert store.name() == "store"
