@@ -50,6 +50,9 @@ from gotasks_py.store import Store
 logger = logging.getLogger("gotasks_py.attempt")
 
 _NOTHING: Final = object()
+# Its lease may be over and nobody may have taken the task: the fence decides, not the clock. All
+# that ran in a process that stood still would run again else.
+_MAY_END_WELL: Final = frozenset({StopReason.SHUTDOWN, StopReason.LEASE_LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +258,7 @@ class _Attempt:
     def _interrupted(self, value: object) -> Ending:
         """Judge an attempt that was told to stop, which it may have ignored."""
         reason = self._running.stop_reason or StopReason.TIMEOUT
-        if reason is StopReason.SHUTDOWN and value is not _NOTHING:
+        if reason in _MAY_END_WELL and value is not _NOTHING:
             return self._returned(value)
         return Stopped(reason)
 

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -303,6 +304,28 @@ async def test_a_handler_is_stopped_when_its_lease_passes_without_a_renewal(
     assert ears.names().count("on_lease_lost") == 1
     assert [e.kind for e in (await store.stored(handle.id)).errors] == ["lease_expired"]
     assert "passed without a renewal" in caplog.text
+
+
+async def test_what_ends_as_its_lease_passes_is_recorded_unless_somebody_was_quicker(
+    store: FaultyStore,
+) -> None:
+    """As after a standstill of the process, when both are due at once."""
+    ears = Ears()
+    store.before["renew"] = failing(AWAY)
+    manager = a_manager(store, lease=seconds(1), workers=1, hooks=ears.hooks())
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> str:
+        with suppress(anyio.get_cancelled_exc_class()):
+            await anyio.sleep(100)
+        return "done all the same"
+
+    async with manager:
+        handle = await manager.enqueue("q", "work")
+        assert await handle.result(timeout=60) == "done all the same"
+    task = await store.stored(handle.id)
+    assert (task.attempts, task.errors) == (1, ())
+    assert "on_lease_lost" not in ears.names()
 
 
 async def test_a_handler_that_ignores_its_lost_lease_keeps_nobody_busy(
