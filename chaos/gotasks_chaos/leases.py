@@ -115,6 +115,7 @@ def _was_well(run: Execution, until: float, evidence: Evidence) -> bool:
         return False
     since, lease = run.claimed_at - evidence.offset, evidence.lease
     return not any(
-        start < until and end > (since if end - start > lease / 2 else until - lease)
+        start < until
+        and (end > until - lease or (end > since and process.ran(start, start + lease) < lease / 2))
         for start, end in process.gaps
     )

@@ -399,6 +399,24 @@ SOUND: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a lease ended while its holder hardly got to run",
+        evidence(
+            runs=[ran(), ran(**OTHER, began=40.0, ended=41.0, claimed_at=WALL + 39.9)],
+            tasks=[lapsed(at=39.9)],
+            processes=[
+                Process(
+                    name="worker",
+                    began=0.0,
+                    ended=50.0,
+                    code=0,
+                    gaps=[(2.2, 2.6), (2.8, 3.2), (3.4, 3.8)],
+                )
+            ],
+            lease=2.0,
+            is_undisturbed=True,
+        ),
+    ),
+    (
         "a failure was tried again in its time, another before, for nobody had told of it",
         evidence(
             [asked(), asked("s")],
