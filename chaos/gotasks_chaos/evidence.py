@@ -144,7 +144,8 @@ class Process:
 class Recovery:
     """How long the database had no primary, and what came how long after that.
 
-    ``at``: when another was elected, monotonic. ``first_write``: a bare one, acknowledged by a
+    ``at``: when another was elected, monotonic; ``lost_at``: when that one was lost in its turn,
+    and ``first_claim`` is none if none came before. ``first_write``: a bare one, acknowledged by a
     majority. Where the other member has to catch up first, or to find out whom to copy from,
     nobody's writes are.
     """
@@ -154,6 +155,13 @@ class Recovery:
     election: float
     first_claim: float | None
     first_write: float | None = None
+    lost_at: float | None = None
+
+    def until(self, lost_at: float) -> Recovery:
+        """Take what is known to have ended with the loss of the new primary."""
+        first = self.first_claim
+        is_in_time = first is not None and self.at + first <= lost_at
+        return replace(self, lost_at=lost_at, first_claim=first if is_in_time else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,9 +227,14 @@ class Evidence:
                     first = claims[after] - line.at if after < len(claims) else None
                     what, took = str(lost.facts["what"]), line.at - lost.at
                     found.append(Recovery(what, line.at, took, first))
-                case "written" if elected is not None:
-                    found[-1] = replace(found[-1], first_write=line.at - elected.at)
+                case "written":
+                    if elected is not None and line.facts["member"] == elected.facts["member"]:
+                        found[-1] = replace(found[-1], first_write=line.at - elected.at)
+                case "member back":
+                    pass
                 case _:
+                    if elected is not None and found[-1].lost_at is None:
+                        found[-1] = found[-1].until(line.at)
                     lost = line
         return found
 

@@ -16,6 +16,7 @@ from gotasks_chaos.work import BACKOFF_SECONDS
 from gotasks_py.errors import StoreUnavailableError
 
 _LATELY_SECONDS: Final = 5.0
+_PROBES: Final = frozenset({"probe", "roll"})
 
 
 def gather(folder: Path) -> Evidence:
@@ -44,7 +45,7 @@ def gather(folder: Path) -> Evidence:
         processes=processes,
         notes=[
             *notes,
-            *(line for lines in books.values() for line in lines if line.event == "probe"),
+            *(line for lines in books.values() for line in lines if line.event in _PROBES),
         ],
         offset=run.offset,
         is_graceful=profile.is_graceful,

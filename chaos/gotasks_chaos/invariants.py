@@ -132,12 +132,12 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "after the storm everything gets well by itself",
         "nobody restarts a queue at night",
         (
-            "No task is due for longer than lease and reap interval; each key can be taken; "
-            "each manager says that it is well, and at no time that a loop crashed but for an "
-            "outage; it leaves within half a minute when asked to, and no process ends by "
-            "itself; the first claim comes at most 5 s after the first bare write that a new "
-            "primary acknowledges, not counting when no worker was there; files and log records "
-            "are bounded"
+            "No task is due for longer than lease and reap interval; each key can be taken, and "
+            "each worker is seen at as many tasks as it has room for; each manager says that it "
+            "is well, and at no time that a loop crashed but for an outage; it leaves within half "
+            "a minute when asked to, and no process ends by itself; the first claim comes at "
+            "most 5 s after the first bare write that a new primary acknowledges, not counting "
+            "when no worker was there; files and log records are bounded"
         ),
         it_recovers,
     ),

@@ -6,6 +6,7 @@ import random
 import signal
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -21,6 +22,11 @@ from gotasks_py.task import TaskId
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
 PROBE_SECONDS: Final = 10.0
+_ROLL_SECONDS: Final = 20.0
+"""How long all workers have to be seen at full work: a starved machine needs some rounds."""
+_JOBS_PER_SLOT: Final = 5
+_JOB_SECONDS: Final = 0.2
+"""Long beside a claim, so that all slots of a worker are taken at some time."""
 _AT_ONCE: Final = 16
 """How many enqueues may wait for an answer: an outage is to catch several."""
 
@@ -64,28 +70,53 @@ async def produce(setting: Setting) -> None:
 
 
 async def probe(setting: Setting) -> None:
-    """Take every unique key, and see each task through."""
+    """Take every unique key, and see each task through; then see every worker at full work."""
     ledger = setting.book()
     store = await setting.store()
     manager = Manager(store, queues=[queue_policy()])
     async with anyio.create_task_group() as probes:
         for key in KEYS:
             probes.start_soon(_probe, manager, ledger, key)
+    await _call_the_roll(manager, ledger, setting)
     await store.aclose()
     ledger.close()
 
 
 async def _probe(manager: Manager, ledger: Ledger, key: str) -> None:
-    wish = Wish(Job(ref=uuid.uuid4().hex), TaskPolicy(unique_key=key))
-    ledger.write("ask", ref=wish.job.ref, key=key, delay=0.0, once=False)
     try:
-        handle = await manager.enqueue(wish.type, wish.job, wish.policy)
-        ledger.write("ack", ref=wish.job.ref, task=str(handle.id))
-        await handle.result(timeout=PROBE_SECONDS)
+        await _see_through(manager, ledger, Job(ref=uuid.uuid4().hex), key)
     except (GotasksError, TimeoutError) as error:
         ledger.write("probe", key=key, ok=False, why=f"{type(error).__name__}: {error}")
     else:
         ledger.write("probe", key=key, ok=True, why="")
+
+
+async def _call_the_roll(manager: Manager, ledger: Ledger, setting: Setting) -> None:
+    """Give all workers more than they can do at once, until each was seen at all it can."""
+    most = dict.fromkeys(setting.peers, 0)
+
+    async def ask() -> None:
+        job = Job(ref=uuid.uuid4().hex, seconds=_JOB_SECONDS)
+        with suppress(GotasksError, TimeoutError):  # who did nothing is told of in the end
+            receipt = await _see_through(manager, ledger, job)
+            most[receipt.worker] = max(receipt.at_once, most.get(receipt.worker, 0))
+
+    with anyio.move_on_after(_ROLL_SECONDS):
+        while any(most[name] < setting.slots for name in setting.peers):
+            async with anyio.create_task_group() as asks:
+                for _ in range(_JOBS_PER_SLOT * setting.slots * len(setting.peers)):
+                    asks.start_soon(ask)
+    for name in setting.peers:
+        ledger.write("roll", worker=name, at_once=most[name], slots=setting.slots)
+
+
+async def _see_through(
+    manager: Manager, ledger: Ledger, job: Job, key: str | None = None
+) -> Receipt:
+    ledger.write("ask", ref=job.ref, key=key, delay=0.0, once=False)
+    handle = await manager.enqueue(WORK, job, TaskPolicy(unique_key=key))
+    ledger.write("ack", ref=job.ref, task=str(handle.id))
+    return await handle.result(timeout=PROBE_SECONDS)
 
 
 def a_wish(chance: random.Random) -> Wish:

@@ -8,6 +8,7 @@ from typing import Final
 
 from gotasks_chaos.evidence import Evidence, Process, Recovery
 from gotasks_chaos.finding import Finding
+from gotasks_chaos.ledger import Line
 from gotasks_chaos.nursery import NO_DATABASE
 
 RECOVERY_SECONDS: Final = 5.0
@@ -34,6 +35,8 @@ def it_recovers(evidence: Evidence) -> Finding:
         facts = line.facts
         wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
         finding.look(iter(wrong))
+    for line in evidence.noted("roll"):
+        finding.look(_idleness(line))
     for recovery in evidence.recoveries:
         finding.look(_slowness(recovery, evidence))
     for process in evidence.processes:
@@ -42,19 +45,30 @@ def it_recovers(evidence: Evidence) -> Finding:
     return finding
 
 
+def _idleness(line: Line) -> Iterator[str]:
+    at_once, slots = line.facts["at_once"], line.facts["slots"]
+    if at_once < slots:
+        does = f"ran {at_once} tasks at a time, of {slots}" if at_once else "ran nothing"
+        yield f"{line.facts['worker']} {does}, with more than enough to do after the storm"
+
+
 def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
     first, written = recovery.first_claim, recovery.first_write
     if recovery.what not in PROMPT:
         return
-    if first is None:  # and each storm is followed by work on every key
+    if first is not None:
+        until, came = recovery.at + first, f"first claim {first:.1f} s after the election"
+    elif recovery.lost_at is not None:
+        until, came = recovery.lost_at, "no claim before the new primary was lost in its turn"
+    else:  # and each storm is followed by work on every key
         yield f"{recovery.what}: no claim came after the election"
         return
-    late = _attended(recovery.at + (written or 0.0), recovery.at + first, evidence)
+    late = _attended(recovery.at + (written or 0.0), until, evidence)
     if late > RECOVERY_SECONDS:
         bare = "none" if written is None else f"one after {written:.1f} s"
         yield (
-            f"{recovery.what}: first claim {first:.1f} s after the election, of bare writes "
-            f"{bare}; a worker was there for {late:.1f} s of that"
+            f"{recovery.what}: {came}, of bare writes {bare}; "
+            f"a worker was there for {late:.1f} s of that"
         )
 
 

@@ -190,9 +190,14 @@ class _Run:
             mode=self._request.mode,
             slots=profile.slots,
             rate=profile.rate,
+            peers=self._peers() if slot.role == "prober" else (),
             **asdict(profile.times),
         )
         nursery.start(slot.role, setting)
+
+    def _peers(self) -> list[str]:
+        workers = self._stage.of("worker")
+        return [each.name for each in workers if each.is_alive and not each.is_leaving]
 
     def _uri_of(self, slot: Slot) -> str:
         if self._lines is None or slot.role == "prober":
@@ -234,7 +239,7 @@ class _Run:
         return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
 
     def _probe(self) -> None:
-        """Take every unique key once more: none may be stuck."""
+        """Take every unique key once more, and see all workers work: nothing may be stuck."""
         (prober,) = self._stage.of("prober")
         self._stage.fill(prober)
         self._wait_for("prober")

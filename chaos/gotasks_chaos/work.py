@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -40,9 +41,14 @@ class Job(BaseModel):
 
 
 class Receipt(BaseModel):
-    """What a job returns: which attempt made it, by the token of its lease."""
+    """What a job returns: which attempt made it, by the token of its lease, and who did it.
+
+    ``at_once`` counts the jobs that its worker was at when it ended, itself included.
+    """
 
     token: str
+    worker: str = ""
+    at_once: int = 1
     filler: str = ""
 
 
@@ -52,7 +58,10 @@ THREADED: Final = TaskType(QUEUE, "threaded", Job, Receipt)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What every process of a run is told; plain data, for it travels as JSON."""
+    """What every process of a run is told; plain data, for it travels as JSON.
+
+    ``peers`` are the workers that a prober is to find at work.
+    """
 
     name: str
     ledger: str
@@ -67,6 +76,7 @@ class Setting:
     queue_lease: float
     reap_interval: float
     grace: float
+    peers: Sequence[str] = ()
 
     @property
     def pipeline(self) -> PipelineMode | None:

@@ -41,7 +41,7 @@ async def work(setting: Setting) -> None:
         mode=setting.pipeline,
         janitor=JanitorConfig(reap_interval=timedelta(seconds=setting.reap_interval)),
     )
-    _register(manager, ledger)
+    _register(manager, ledger, setting.name)
     async with anyio.create_task_group() as watchers:
         watchers.start_soon(_watch_gaps, ledger)
         watchers.start_soon(_report_health, ledger, manager)
@@ -52,20 +52,26 @@ async def work(setting: Setting) -> None:
     ledger.close()
 
 
-def _register(manager: Manager, ledger: Ledger) -> None:
+def _register(manager: Manager, ledger: Ledger, name: str) -> None:
+    under_way = set[str]()
+
     @manager.handler(WORK, timeout=timedelta(seconds=TIMEOUT_SECONDS))
     async def work(ctx: TaskContext, job: Job) -> Receipt:
-        with _noted(ledger, ctx, job):
-            time.sleep(job.blocking)  # noqa: ASYNC251  - a handler that blocks the event loop
-            await anyio.sleep_forever() if ctx.attempt <= job.hangs else None
-            await _work_for(job.seconds)
-            return _receipt(ctx, job)
+        under_way.add(ctx.lease.token)
+        try:
+            with _noted(ledger, ctx, job):
+                time.sleep(job.blocking)  # noqa: ASYNC251  - a handler that blocks the event loop
+                await anyio.sleep_forever() if ctx.attempt <= job.hangs else None
+                await _work_for(job.seconds)
+                return _receipt(ctx, job, name, len(under_way))
+        finally:
+            under_way.remove(ctx.lease.token)
 
     @manager.handler(THREADED, timeout=timedelta(seconds=TIMEOUT_SECONDS))
     def threaded(ctx: TaskContext, job: Job) -> Receipt:
         with _noted(ledger, ctx, job):
             time.sleep(job.blocking + job.seconds)
-            return _receipt(ctx, job)
+            return _receipt(ctx, job, name)
 
     assert work.task_type is WORK  # noqa: S101  - both are registered by their decorators
     assert threaded.task_type is THREADED  # noqa: S101
@@ -78,10 +84,11 @@ async def _work_for(seconds: float) -> None:
         seconds -= _STEP_SECONDS
 
 
-def _receipt(ctx: TaskContext, job: Job) -> Receipt:
+def _receipt(ctx: TaskContext, job: Job, worker: str, at_once: int = 1) -> Receipt:
     if ctx.attempt <= job.failures:
         raise IntendedError(job.ref)
-    return Receipt(token=ctx.lease.token, filler="x" * job.size)
+    filler = "x" * job.size
+    return Receipt(token=ctx.lease.token, worker=worker, at_once=at_once, filler=filler)
 
 
 @contextmanager

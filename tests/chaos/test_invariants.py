@@ -183,6 +183,16 @@ PLANTED: list[tuple[int, str, Evidence]] = [
         "key 'k' is stuck",
         evidence(notes=[Line(1.0, "probe", {"key": "k", "ok": False, "why": "taken"})]),
     ),
+    (
+        10,
+        "worker-1 ran nothing, with more than enough to do",
+        evidence(notes=[Line(1.0, "roll", {"worker": "worker-1", "at_once": 0, "slots": 4})]),
+    ),
+    (
+        10,
+        "worker-1 ran 3 tasks at a time, of 4",
+        evidence(notes=[Line(1.0, "roll", {"worker": "worker-1", "at_once": 3, "slots": 4})]),
+    ),
     (10, "did not end", evidence(processes=[Process(name="worker", began=0.0)])),
     (
         10,
@@ -238,10 +248,22 @@ PLANTED: list[tuple[int, str, Evidence]] = [
             runs=[ran(claimed_at=WALL + 1), ran(token="t2", claimed_at=WALL + 17)],
             notes=[
                 Line(3.0, "database", {"what": "primary killed"}),
-                Line(6.0, "database", {"what": "elected"}),
-                Line(11.9, "database", {"what": "written"}),
+                Line(6.0, "database", {"what": "elected", "member": 1}),
+                Line(11.9, "database", {"what": "written", "member": 1}),
             ],
             processes=[Process(name="worker", began=0.0, ended=20.0, code=0)],
+        ),
+    ),
+    (
+        10,
+        "no claim before the new primary was lost in its turn",
+        evidence(
+            notes=[
+                Line(3.0, "database", {"what": "primary stepped down"}),
+                Line(3.5, "database", {"what": "elected", "member": 1}),
+                Line(8.7, "database", {"what": "primary frozen"}),
+                Line(8.8, "database", {"what": "elected", "member": 0}),
+            ],
         ),
     ),
     (
@@ -250,7 +272,7 @@ PLANTED: list[tuple[int, str, Evidence]] = [
         evidence(
             notes=[
                 Line(3.0, "database", {"what": "primary killed"}),
-                Line(6.0, "database", {"what": "elected"}),
+                Line(6.0, "database", {"what": "elected", "member": 1}),
             ]
         ),
     ),
@@ -340,9 +362,26 @@ SOUND: list[tuple[str, Evidence]] = [
             tasks=[SECOND],
             notes=[
                 Line(3.0, "database", {"what": "primary killed"}),
-                Line(6.0, "database", {"what": "elected"}),
-                Line(12.1, "database", {"what": "written"}),
+                Line(6.0, "database", {"what": "elected", "member": 1}),
+                Line(12.1, "database", {"what": "written", "member": 1}),
             ],
+        ),
+    ),
+    (
+        "a primary was lost before anybody could claim from it, and the next one told in time",
+        evidence(
+            runs=[ran(how="died"), ran(**OTHER, began=17.0, ended=18.0, claimed_at=WALL + 17)],
+            tasks=[SECOND],
+            notes=[
+                Line(3.0, "database", {"what": "primary stepped down"}),
+                Line(6.0, "database", {"what": "elected", "member": 1}),
+                Line(6.1, "database", {"what": "primary frozen"}),
+                Line(14.0, "database", {"what": "elected", "member": 0}),
+                Line(14.1, "database", {"what": "written", "member": 1}),
+                Line(16.0, "database", {"what": "written", "member": 0}),
+                Line(18.0, "database", {"what": "member back"}),
+            ],
+            processes=[Process(name="worker", began=0.0, ended=20.0, code=0)],
         ),
     ),
     (
@@ -352,8 +391,8 @@ SOUND: list[tuple[str, Evidence]] = [
             tasks=[SECOND],
             notes=[
                 Line(3.0, "database", {"what": "primary killed"}),
-                Line(6.0, "database", {"what": "elected"}),
-                Line(6.5, "database", {"what": "written"}),
+                Line(6.0, "database", {"what": "elected", "member": 1}),
+                Line(6.5, "database", {"what": "written", "member": 1}),
             ],
             processes=[
                 Process(name="worker-0", began=0.0, ended=8.0, code=-9, was_killed=True),

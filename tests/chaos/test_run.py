@@ -202,8 +202,8 @@ def test_goals_are_told_and_are_no_violations(tmp_path: Path) -> None:
     ]
     lost = [
         Line(3.0, "database", {"what": "primary killed"}),
-        Line(5.0, "database", {"what": "elected"}),
-        Line(5.1, "database", {"what": "written"}),
+        Line(5.0, "database", {"what": "elected", "member": 1}),
+        Line(5.1, "database", {"what": "written", "member": 1}),
     ]
     seen = Evidence(asked=[], executions=runs, stored=[Stored(id="t", ref="r")], notes=lost)
 
