@@ -31,6 +31,7 @@ from gotasks_py.errors import GotasksError
 
 _SPAN: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<unit>s|m|h)")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 _REPORT: Final = TypeAdapter(Annotated[list[Planned], Field(min_length=1)])
 
 
@@ -75,6 +76,7 @@ def _interrupted(_number: int, _frame: object) -> None:
 
 def _documents(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.audit is not None:
+        _report(options.report, [])
         for folder in record.kept_in(options.audit):
             yield to_document(record.read(folder), gather(folder))
         return
@@ -121,7 +123,9 @@ def _replayed(report: Path, uri: str | None) -> Iterator[Request]:
     try:
         runs = _REPORT.validate_json(report.read_bytes())
     except ValidationError as error:
-        msg = f"--replay wants a report that --report wrote; {report} is none: {error}"
+        msg = (
+            f"--replay wants a report that --report wrote; {report} is none: {record.first(error)}"
+        )
         raise ValueError(msg) from error
     for each in runs:
         yield Request(
@@ -147,7 +151,11 @@ def _seconds(span: str) -> float:
     if match is None:
         msg = f"not a span such as 90s, 10m or 1h: {span!r}"
         raise argparse.ArgumentTypeError(msg)
-    return float(match["number"]) * _UNITS[match["unit"]]
+    seconds = float(match["number"]) * _UNITS[match["unit"]]
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        msg = f"{span!r} is no time for a storm: more than none, and at most a week"
+        raise argparse.ArgumentTypeError(msg)
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -171,13 +179,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="keep the ledgers and tasks of each run there, in a folder that must not exist yet",
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--audit",
         type=Path,
         metavar="FOLDER",
         help="run nothing, but audit what --keep kept there",
     )
-    parser.add_argument(
+    instead.add_argument(
         "--replay", type=Path, metavar="FILE", help="run the plans of a report again"
     )
     parser.add_argument(

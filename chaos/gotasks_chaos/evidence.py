@@ -5,11 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gotasks_chaos.ledger import Line
+
+CLOCK_SECONDS: Final = 0.02
+"""How far two readings of one clock may lie apart: the audit knows it to the round trip."""
+ESTIMATE_SECONDS: Final = 0.25
+"""How far behind the server's time the moments may be that processes tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,11 @@ class Entry(NamedTuple):
         return self.kind == "lease_expired"
 
     @property
+    def holder(self) -> str:
+        """The process that the attempt was in: each of its slots claims in a name of its own."""
+        return self.worker.partition(".")[0]
+
+    @property
     def is_intended(self) -> bool:
         """Whether the storm's own handler raised it, because its producer had asked for that."""
         return self.kind.endswith("IntendedError")
@@ -98,16 +108,26 @@ class Stored:
 
     @property
     def settled_by(self) -> str | None:
-        """The token of the attempt whose outcome is recorded."""
+        """The token of the attempt that wrote an outcome last."""
         return self.settle_token and self.settle_token.rpartition("/")[0]
+
+    @property
+    def settled_as(self) -> str | None:
+        """What that attempt made of the task; the janitor and cancellations leave no mark."""
+        return self.settle_token and self.settle_token.rpartition("/")[2]
+
+    @property
+    def failed(self) -> int:
+        """How many attempts failed."""
+        return self.attempts if self.status == "dead" else max(0, self.attempts - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """The life of a worker or producer.
+    """The life of a worker, a producer or the prober.
 
-    ``gaps``: when it did not run, frozen or blocked. ``ready_at``: when it first told how it
-    is, if it got that far; ``complaints``: what it said of that when all was calm; ``crashes``:
+    ``gaps``: when it did not run, frozen or blocked. ``ready_at``: when it was first seen at
+    work, if it got that far; ``complaints``: what it said of that when all was calm; ``crashes``:
     which of its loops crashed, at any time, for another reason than that the database was away.
     ``asked_to_leave``: when. ``logged`` counts its log records, but for those on single attempts,
     ``files`` the most that it had open.
@@ -134,6 +154,11 @@ class Process:
             since = max(since, end)
         if since < until:
             yield since, until
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it left in order, with everything told that it had to tell."""
+        return self.code == 0
 
     def ran(self, since: float, until: float) -> float:
         """Tell for how many seconds of a span it was able to run."""
@@ -168,8 +193,8 @@ class Recovery:
 class Evidence:
     """Everything that is known of a run.
 
-    ``offset``: server time minus monotonic time. ``lease`` and ``backoff``, in seconds, are
-    the shortest that its workers give. ``is_graceful``: processes were only stopped in order;
+    ``offset``: server time minus monotonic time. ``lease``, ``backoff`` and ``grace``, in
+    seconds, are those of its workers. ``is_graceful``: processes were only stopped in order;
     ``is_undisturbed``: nothing was done to the database, nor to the lines to it.
     """
 
@@ -184,8 +209,9 @@ class Evidence:
     is_undisturbed: bool = False
     lease: float = 0.0
     backoff: float = 0.0
-    counted: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What the engine's own metrics say, by counter."""
+    grace: float = 0.0
+    counted: Mapping[str, int] | None = None
+    """What the engine's own metrics say, by counter; none: nobody asked them."""
 
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[Execution]]:
@@ -228,7 +254,9 @@ class Evidence:
                     what, took = str(lost.facts["what"]), line.at - lost.at
                     found.append(Recovery(what, line.at, took, first))
                 case "written":
-                    if elected is not None and line.facts["member"] == elected.facts["member"]:
+                    if elected is not None and line.facts.get("member") == elected.facts.get(
+                        "member"
+                    ):
                         found[-1] = replace(found[-1], first_write=line.at - elected.at)
                 case "member back":
                     pass

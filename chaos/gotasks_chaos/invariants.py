@@ -39,9 +39,9 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "every acknowledged task is final in the end; an unclear one exists at most once",
         "what was promised to a producer is kept",
         (
-            "Each line that asks, against the tasks that carry its reference; nothing exists "
-            "that nobody asked for, nothing was started that does not exist, and nothing is "
-            "refused for an outage"
+            "Each line that asks, against the tasks that carry its reference and the id that it "
+            "was told; nothing exists that nobody asked for, nothing was started that does not "
+            "exist, and nothing is refused for an outage"
         ),
         nothing_is_lost,
     ),
@@ -49,7 +49,10 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         2,
         "a task of one attempt is started at most once, and orderly stops waste none",
         "some effects must not be repeated, whatever happens",
-        "Starts in the ledgers of each task with max_attempts 1",
+        (
+            "Starts in the ledgers of each task with max_attempts 1, as each has that was asked "
+            "for so"
+        ),
         once_is_once,
     ),
     Invariant(
@@ -57,9 +60,10 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "starts <= attempts + interruptions, attempts <= max_attempts; orderly stops burn none",
         "a limit that is not counted right is none",
         (
-            "Starts of each task, against its counters; nothing dies with attempts left; "
-            "after orderly stops only, nothing returned twice, and no attempt failed but as its "
-            "handler was asked to"
+            "Starts of each task, against its counters; an interruption takes a process that "
+            "was asked to leave; nothing dies with attempts left; after orderly stops only, "
+            "nothing returned twice but a thread that outlasts its grace, and no attempt failed "
+            "but as its handler was asked to"
         ),
         attempts_are_counted,
     ),
@@ -69,9 +73,10 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "an outcome is never invented or mixed up",
         (
             "The token in the task's mark of settlement, in its result and in the ledger is "
-            "one, and that execution returned; no attempt is said to have failed whose "
-            "handler returned in time; a task whose cancellation was acknowledged ends as "
-            "nothing else, and no other is cancelled"
+            "one, and that execution returned before the task was done; no attempt is said to "
+            "have failed whose handler returned in time; a task whose cancellation was "
+            "acknowledged ends as nothing else, no other is cancelled, and nothing final is "
+            "claimed"
         ),
         done_was_done,
     ),
@@ -79,7 +84,10 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         5,
         "no attempt is started twice",
         "the token of a claim is a fence for outside systems only if it is used once",
-        "Starts of each token",
+        (
+            "Starts of each token, and of each attempt's number, which comes again when it was "
+            "interrupted"
+        ),
         no_attempt_runs_twice,
     ),
     Invariant(
@@ -87,11 +95,14 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "two live executions of a task never overlap, and the loser records nothing",
         "only what cannot be stopped, a frozen process or a thread, may be a zombie",
         (
-            "No task is taken over within the shortest lease after its claim, nor, where only "
-            "processes are hurt, from one that was at work on it all through its last lease. "
-            "Each pair of executions of a task, less the time in which the first one's "
-            "process did not run: frozen, blocked, starved; threads are excused. No handler goes "
-            "on for half a second of such time after its lease is over. The last claim settles"
+            "No task is taken over within the lease after its claim, nor, where only processes "
+            "are hurt, from one that was at work on it all through its last lease, or had left "
+            "in order. Each pair of executions of a task: they overlap only where the first "
+            "one's lease was over, or its process was asked to leave, and then by half a second "
+            "at most, less the time in which that process did not run: frozen, blocked, "
+            "starved; threads are excused. No handler goes on for half a second of such time "
+            "after its lease is over. The last claim settles, and no failure is told of another "
+            "after it"
         ),
         leases_hold,
     ),
@@ -100,9 +111,9 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "at most one active task holds a unique key",
         "that is what a unique key is for",
         (
-            "For each pair of tasks of a key, the time from the later acknowledgement, or the "
-            "first start of an unclear one, to the earlier end; nobody is refused for a key that "
-            "nobody can have held"
+            "For each pair of tasks of a key, the time from the later acknowledgement or first "
+            "start to the earlier end; nobody is refused for a key that nobody can have held; "
+            "nothing final holds one"
         ),
         keys_are_unique,
     ),
@@ -112,8 +123,9 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "the clocks of workers and producers do not matter",
         (
             "started_at as the server wrote it; starts in the ledger, on the server's clock; "
-            "retries, after the backoff; delays, from the moment they were asked for, less "
-            "the quarter of a second that a process short of CPU may be behind the server"
+            "retries and what was timed out, after the backoff; delays, from the moment they "
+            "were asked for, less the quarter of a second that a process short of CPU may be "
+            "behind the server"
         ),
         nothing_starts_early,
     ),
@@ -122,8 +134,9 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "metrics never count more than happened, and without kills they count it all",
         "numbers that are wrong are worse than none",
         (
-            "The sum of all managers' counters, against the stored tasks; managers that left "
-            "in order have told of something"
+            "The sum of all managers' counters, against the stored tasks; where nobody was "
+            "killed they are equal, and where only processes are hurt they count all that was "
+            "done in processes that left in order"
         ),
         counters_are_true,
     ),
@@ -134,10 +147,11 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         (
             "No task is due for longer than lease and reap interval; each key can be taken, and "
             "each worker is seen at as many tasks as it has room for; each manager says that it "
-            "is well, and at no time that a loop crashed but for an outage; it leaves within half "
-            "a minute when asked to, and no process ends by itself; the first claim comes at "
-            "most 5 s after the first bare write that a new primary acknowledges, not counting "
-            "when no worker was there; files and log records are bounded"
+            "is well, and at no time that a loop crashed but for an outage; it begins within "
+            "half a minute, leaves within half a minute when asked to, and not before; the "
+            "first claim comes at most 5 s after the first bare write that a new primary "
+            "acknowledges, not counting when no worker was there; files and log records are "
+            "bounded"
         ),
         it_recovers,
     ),
@@ -146,7 +160,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "every attempt that failed says why, once",
         "a task that is tried again or dead can be understood",
         (
-            "Error entries, against attempts; each has a message, and what the storm's "
+            "Error entries, one for each attempt that failed; each has a message, says what the "
+            "ledger saw of a handler that raised, and whose lease it was; what the storm's "
             "handlers raised names their task"
         ),
         failures_say_why,

@@ -6,15 +6,20 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from gotasks_chaos.evidence import Entry, Evidence, Execution, Stored
+from gotasks_chaos.evidence import (
+    CLOCK_SECONDS,
+    ESTIMATE_SECONDS,
+    Entry,
+    Evidence,
+    Execution,
+    Stored,
+)
 from gotasks_chaos.finding import Finding
 
 ZOMBIE_SECONDS: Final = 0.5
 """How long a handler may go on after its process runs again, to hear of its cancellation."""
 THREADED: Final = "threaded"
 """A thread cannot be stopped: for plain functions the window is open until they return."""
-_ESTIMATE_SECONDS: Final = 0.25
-"""How far behind the server's time the moment of a claim may be that a worker tells."""
 
 
 def leases_hold(evidence: Evidence) -> Finding:
@@ -25,25 +30,55 @@ def leases_hold(evidence: Evidence) -> Finding:
             finding.look(_overlap(one, other, evidence))
     for task in evidence.stored:
         runs = evidence.by_task.get(task.id, ())
-        if task.status == "done" and len(runs) > 1 and runs[-1].token != task.settled_by:
-            finding.violations.append(
-                f"task {task.id} was settled by {task.settled_by}, after {runs[-1].token} "
-                "had taken it over"
-            )
+        finding.violations += _usurped(task, runs)
         finding.violations += _lapses(task, runs, evidence)
     return finding
 
 
+def _usurped(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
+    """Name what was recorded by an attempt after another had been claimed."""
+    winner = next((run for run in runs if run.token == task.settled_by), None)
+    if winner is not None and task.settled_as == task.status:
+        later = [run.token for run in runs if run.claimed_at > winner.claimed_at + ESTIMATE_SECONDS]
+        if later or winner.attempt < task.attempts:
+            taker = later[-1] if later else f"attempt {task.attempts}"
+            yield f"task {task.id} was settled by {winner.token}, after {taker} had taken it over"
+    for entry in task.errors:
+        for run in runs:
+            late = entry.at - run.claimed_at
+            if run.attempt > entry.attempt and late > ESTIMATE_SECONDS:
+                yield (
+                    f"attempt {entry.attempt} of task {task.id} is said to have failed "
+                    f"{late:.3f} s after attempt {run.attempt} was claimed"
+                )
+
+
 def _overlap(one: Execution, other: Execution, evidence: Evidence) -> Iterator[str]:
     since, until = max(one.began, other.began), min(one.ended, other.ended)
-    if until - since <= ZOMBIE_SECONDS or one.type == THREADED:
+    if until - since <= CLOCK_SECONDS:
         return
-    live = _lived(one, since, until, evidence)
-    if live > ZOMBIE_SECONDS:
+    where = f"in {one.process} and {other.process}"
+    if not _was_given_up(one, other, evidence):
         yield (
-            f"task {one.task} ran twice at a time for {live:.3f} s while both lived: "
-            f"in {one.process} and {other.process}"
+            f"task {one.task} ran twice at a time for {until - since:.3f} s, {where}, and nothing "
+            "had ended the first one's lease"
         )
+    elif one.type != THREADED:
+        live = _lived(one, since, until, evidence)
+        if live > ZOMBIE_SECONDS:
+            yield f"task {one.task} ran twice at a time for {live:.3f} s while both lived: {where}"
+
+
+def _was_given_up(one: Execution, other: Execution, evidence: Evidence) -> bool:
+    """Whether there is a reason why another was let in while a handler was at it."""
+    process, task = evidence.by_process.get(one.process), evidence.by_id.get(one.task)
+    if task is None or task.errors_dropped:  # which is told of, or was told once
+        return True
+    asked = None if process is None else process.asked_to_leave
+    if asked is not None and asked < other.began:  # it was handed back
+        return True
+    kinds = {each.kind for each in task.errors if each.attempt == one.attempt}
+    return "lease_expired" in kinds or (one.type == THREADED and "timeout" in kinds)
 
 
 def _lived(run: Execution, since: float, until: float, evidence: Evidence) -> float:
@@ -82,15 +117,16 @@ def _leased_at(entry: Entry, run: Execution, task: Stored) -> float:
 
 def _earliness(entry: Entry, run: Execution, leased_at: float, evidence: Evidence) -> Iterator[str]:
     lasted = entry.at - leased_at
-    if lasted < evidence.lease - _ESTIMATE_SECONDS:
+    if lasted < evidence.lease - ESTIMATE_SECONDS:
         yield (
             f"task {run.task} was taken from {run.process} {lasted:.2f} s after its claim, in the "
             f"midst of a lease of {evidence.lease:g} s"
         )
     elif evidence.is_undisturbed and _was_well(run, entry.at - evidence.offset, evidence):
+        has_ended = run.ended < entry.at - evidence.offset
         yield (
             f"task {run.task} was taken from {run.process}, which ran all the while and had "
-            f"{run.how if run.ended < entry.at - evidence.offset else 'not ended'}"
+            f"{run.how if has_ended else 'not ended'}"
         )
 
 
@@ -107,11 +143,16 @@ def _afterlife(entry: Entry, run: Execution, evidence: Evidence) -> Iterator[str
 def _was_well(run: Execution, until: float, evidence: Evidence) -> bool:
     """Whether a process was there and ran while it held a lease of a task.
 
-    It was at work on it and had to renew the lease, or it had ended and had to be recorded. A
-    lease that ended while its holder stood still may be noticed much later, behind a backlog.
+    It was at work on it and had to renew the lease, or it had ended and had to be recorded, or it
+    left in order and had to hand it back. A lease that ended while its holder stood still may be
+    noticed much later, behind a backlog.
     """
     process = evidence.by_process.get(run.process)
-    if run.how == "died" or process is None or (process.ended or until) < until:
+    if process is None or process.ended is None:
+        return process is not None and run.how != "died"
+    if process.has_left:
+        until = min(until, process.ended)
+    elif run.how == "died" or process.ended < until:
         return False
     since, lease = run.claimed_at - evidence.offset, evidence.lease
     return not any(

@@ -7,6 +7,7 @@ from typing import Final
 
 from gotasks_chaos.evidence import Asked, Evidence, Execution, Stored
 from gotasks_chaos.finding import Finding
+from gotasks_chaos.leases import THREADED
 
 FINAL: Final = frozenset({"done", "dead", "cancelled"})
 
@@ -36,6 +37,8 @@ def _loss(asked: Asked, known: dict[str, Stored], found: Sequence[Stored]) -> It
         yield f"{asked.ref} was asked for once and exists {len(found)} times"
     if asked.answer == "ack" and (asked.task not in known or not found):
         yield f"task {asked.task} was acknowledged and is gone"
+    elif found and asked.task not in {None, found[0].id}:
+        yield f"{asked.ref} was told of task {asked.task}, and is task {found[0].id}"
     if asked.answer in {"duplicate", "refused"} and found:
         yield f"{asked.ref} was answered with {asked.answer}, and task {found[0].id} exists"
     if asked.answer == "refused":
@@ -48,9 +51,13 @@ def _loss(asked: Asked, known: dict[str, Stored], found: Sequence[Stored]) -> It
 def once_is_once(evidence: Evidence) -> Finding:
     """Check the starts of each task that may be attempted once."""
     finding = Finding()
+    once = {asked.ref for asked in evidence.asked if asked.once}
     for task in evidence.stored:
         if task.max_attempts == 1:
             finding.look(_repetition(task, evidence))
+        elif task.ref in once:
+            wrong = f"task {task.id} was to be attempted once, and allows {task.max_attempts}"
+            finding.look(iter([wrong]))
     return finding
 
 
@@ -67,30 +74,49 @@ def attempts_are_counted(evidence: Evidence) -> Finding:
     finding = Finding()
     for task in evidence.stored:
         runs = evidence.by_task.get(task.id, ())
-        finding.look(_miscount(task, len(runs)))
+        finding.look(_miscount(task, runs, evidence))
         if evidence.is_graceful:
-            finding.look(_waste(task, runs))
+            finding.look(_waste(task, runs, evidence))
     return finding
 
 
-def _waste(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
+def _waste(task: Stored, runs: Sequence[Execution], evidence: Evidence) -> Iterator[str]:
     """Name what must not happen while processes are only stopped in order."""
-    if sum(run.how == "returned" for run in runs) > 1:
+    if sum(run.how == "returned" and run.type != THREADED for run in runs) > 1:
         yield f"task {task.id} was done twice, and nothing but orderly stops happened"
     for entry in task.errors:
         if entry.is_lapse:
             yield f"task {task.id} lost its lease, and nothing but orderly stops happened"
-        elif not entry.is_intended and entry.kind != "timeout":
+        elif not entry.is_intended and entry.kind != "timeout" and not _outlasted(runs, evidence):
             yield f"attempt {entry.attempt} of task {task.id} was burnt: {entry.kind}"
 
 
-def _miscount(task: Stored, runs: int) -> Iterator[str]:
-    if runs > task.attempts + task.interruptions:
-        yield (
-            f"task {task.id} was started {runs} times, and counts {task.attempts} attempts and "
-            f"{task.interruptions} interruptions"
-        )
+def _outlasted(runs: Sequence[Execution], evidence: Evidence) -> bool:
+    """Whether a handler was at it when the grace of its process was over."""
+    process = evidence.by_process.get(runs[-1].process) if runs else None
+    if process is None or process.asked_to_leave is None:
+        return False
+    return runs[-1].ended > process.asked_to_leave + evidence.grace
+
+
+def _miscount(task: Stored, runs: Sequence[Execution], evidence: Evidence) -> Iterator[str]:
+    counts = f"counts {task.attempts} attempts and {task.interruptions} interruptions"
+    if len(runs) > task.attempts + task.interruptions:
+        yield f"task {task.id} was started {len(runs)} times, and {counts}"
+    elif len(runs) - task.attempts > sum(_may_be_interrupted(run, evidence) for run in runs):
+        yield f"task {task.id} was started {len(runs)} times, interrupted less often, and {counts}"
+    highest = max((run.attempt for run in runs), default=0)
+    if highest > task.attempts + task.interruptions:
+        yield f"attempt {highest} of task {task.id} was started, and it {counts}"
     if task.attempts > task.max_attempts:
         yield f"task {task.id} counts {task.attempts} attempts of {task.max_attempts}"
     if task.status == "dead" and task.attempts < task.max_attempts:
         yield f"task {task.id} died at attempt {task.attempts} of {task.max_attempts}"
+
+
+def _may_be_interrupted(run: Execution, evidence: Evidence) -> bool:
+    """Whether its process was asked to leave while it was at it; a thread goes on after that."""
+    process = evidence.by_process.get(run.process)
+    if process is None or process.asked_to_leave is None or run.ended < process.asked_to_leave:
+        return False
+    return run.how == "stopped" or run.type == THREADED

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from gotasks_chaos.evidence import Asked, Evidence, Execution
+from gotasks_chaos.evidence import CLOCK_SECONDS, ESTIMATE_SECONDS, Asked, Evidence, Execution
 from gotasks_chaos.finding import Finding
-
-CLOCK_SECONDS: Final = 0.02
-"""How far two readings of one clock may lie apart: the audit knows it to the round trip."""
-_ESTIMATE_SECONDS: Final = 0.25
-"""How far behind the server's time a producer may be that had to wait for its turn to ask."""
+from gotasks_chaos.losses import FINAL
 
 
 class _Holder(NamedTuple):
@@ -36,21 +32,25 @@ def keys_are_unique(evidence: Evidence) -> Finding:
         for one, other in combinations(found, 2):
             finding.look(_shared(key, one, other))
     for asked in evidence.asked:
-        if asked.key is not None and asked.answer == "duplicate":
-            finding.look(_unfounded(asked, holders[asked.key]))
+        if asked.answer == "duplicate":
+            finding.look(_unfounded(asked, holders[asked.key] if asked.key is not None else ()))
+    finding.violations += [
+        f"task {task.id} is {task.status}, and holds {task.held_key!r}"
+        for task in evidence.stored
+        if task.status in FINAL and task.held_key is not None
+    ]
     return finding
 
 
 def _holders(asked: Asked, evidence: Evidence) -> Iterator[_Holder]:
     for task in evidence.by_ref.get(asked.ref, ()):
-        # One whose answer was lost is known to be there from its first start on.
-        since = asked.answered_at if asked.answer == "ack" else None
-        runs = evidence.by_task.get(task.id)
-        if since is None and runs:
-            since = runs[0].began
         ended = task.finished_at
         until = float("inf") if ended is None else ended - evidence.offset
-        yield _Holder(task.id, asked.at, until if since is None else since, until)
+        # It is known to be there from its first start on, and from its answer.
+        known = [run.began for run in evidence.by_task.get(task.id, ())]
+        if asked.answer == "ack" and asked.answered_at is not None:
+            known.append(asked.answered_at)
+        yield _Holder(task.id, asked.at, min(known, default=until), until)
 
 
 def _shared(key: str, one: _Holder, other: _Holder) -> Iterator[str]:
@@ -62,14 +62,21 @@ def _shared(key: str, one: _Holder, other: _Holder) -> Iterator[str]:
 def _unfounded(asked: Asked, holders: Sequence[_Holder]) -> Iterator[str]:
     """Name a refusal at a time when nobody can have held the key."""
     until = float("inf") if asked.answered_at is None else asked.answered_at
-    if not any(each.asked < until and each.until > asked.at - CLOCK_SECONDS for each in holders):
+    if asked.key is None:
+        yield f"{asked.ref} was refused as a duplicate, and asked for no key"
+    elif not any(each.asked < until and each.until > asked.at - CLOCK_SECONDS for each in holders):
         yield f"{asked.ref} was refused as a duplicate, and nobody held {asked.key!r}"
 
 
 def nothing_starts_early(evidence: Evidence) -> Finding:
     """Check every start against the time that the task was to wait for."""
     finding = Finding()
-    delays = {asked.task: asked for asked in evidence.asked if asked.task and asked.delay}
+    delays = {
+        task.id: asked
+        for asked in evidence.asked
+        if asked.delay
+        for task in evidence.by_ref.get(asked.ref, ())
+    }
     for run in evidence.executions:
         finding.look(_earliness(run, delays.get(run.task), evidence.offset))
     for runs in evidence.by_task.values():
@@ -93,19 +100,19 @@ def _earliness(run: Execution, asked: Asked | None, offset: float) -> Iterator[s
     if asked is not None and run.attempt == 1:
         # The delay counts from the call, by what its process knows of the server's time.
         early = asked.at + asked.delay - run.began
-        slack = (asked.answered_at or asked.at) - asked.at + _ESTIMATE_SECONDS
-        if early > slack:
+        if early > ESTIMATE_SECONDS:
             yield f"task {run.task} ran {early:.3f} s before the delay that was asked for"
 
 
 def _hurry(one: Execution, other: Execution, evidence: Evidence) -> Iterator[str]:
     """Name a retry that came before its backoff was over."""
     waited = other.began - one.ended
-    if one.how == "raised" and waited < evidence.backoff and not _lapsed(one, evidence):
+    if 0 <= waited < evidence.backoff and _failed(one, evidence):
         yield f"task {one.task} was tried again {waited:.3f} s after attempt {one.attempt} failed"
 
 
-def _lapsed(run: Execution, evidence: Evidence) -> bool:
-    """Whether an attempt's outcome was never recorded."""
+def _failed(run: Execution, evidence: Evidence) -> bool:
+    """Whether it raised or was timed out, and that was recorded."""
     entries = evidence.by_id[run.task].errors if run.task in evidence.by_id else ()
-    return not any(each.attempt == run.attempt and not each.is_lapse for each in entries)
+    kinds = {each.kind for each in entries if each.attempt == run.attempt and not each.is_lapse}
+    return bool(kinds) and (run.how == "raised" or "timeout" in kinds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 
 from gotasks_chaos.profiles import FaultKind, Profile, Rhythm
 
@@ -59,7 +60,7 @@ def _read(entry: Mapping[str, object]) -> Fault:
             "kind": str(kind),
             "target": int(target),
             "seconds": int() | float() as seconds,
-        }:
+        } if all(type(each) is not bool and 0 <= each < inf for each in (at, seconds, target)):
             return Fault(float(at), FaultKind(kind), target, float(seconds))
         case _:
             msg = f"not a fault: {entry!r}"

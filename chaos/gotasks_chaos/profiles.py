@@ -104,19 +104,9 @@ class Profile:
     duplicates: float | None = None
 
     @property
-    def is_graceful(self) -> bool:
-        """Whether nothing worse than an orderly stop happens."""
-        return all(rhythm.kind in GRACEFUL for rhythm in self.rhythms)
-
-    @property
     def is_proxied(self) -> bool:
         """Whether processes reach the database over lines that can be spoilt."""
         return any(rhythm.kind in OF_NETWORK for rhythm in self.rhythms)
-
-    @property
-    def needs_servers(self) -> bool:
-        """Whether faults hurt the database's own servers."""
-        return any(rhythm.kind in OF_DATABASE for rhythm in self.rhythms)
 
 
 _SHORT: Final = Times(lease=2.0, queue_lease=2.0, reap_interval=2.0, grace=2.0)

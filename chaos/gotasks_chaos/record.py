@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from bson import json_util
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from bson.errors import BSONError
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from gotasks_chaos.profiles import PROFILES
+from gotasks_chaos import plan
+from gotasks_chaos.profiles import OF_NETWORK, PROFILES
 
 Mode: TypeAlias = Literal["single", "pipeline"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -34,6 +36,14 @@ class Planned(BaseModel):
     seed: int
     duration: float = Field(gt=0, allow_inf_nan=False)
     plan: list[dict[str, object]]
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        for fault in plan.from_document(self.plan):
+            if fault.kind in OF_NETWORK and not PROFILES[self.profile].is_proxied:
+                msg = f"{self.profile} has no lines to spoil, and is to {fault.kind}"
+                raise ValueError(msg)
+        return self
 
     @field_validator("profile")
     @classmethod
@@ -56,7 +66,7 @@ class Record(Planned):
     machine: str
     versions: dict[str, str]
     members: int | None
-    offset: float
+    offset: float = Field(allow_inf_nan=False)
     counted: dict[str, int]
     drained_after: float
 
@@ -76,16 +86,35 @@ def read(folder: Path) -> Record:
     """
     try:
         return Record.model_validate_json((folder / _RECORD).read_bytes())
-    except (OSError, ValidationError) as error:
+    except ValidationError as error:
+        msg = f"{folder / _RECORD} is no record of a run: {first(error)}"
+        raise RecordError(msg) from error
+    except OSError as error:
         msg = f"{folder} holds no run that --keep kept: {error}"
         raise RecordError(msg) from error
 
 
-def tasks(folder: Path) -> Iterator[dict[str, Any]]:
-    """Tell the tasks of a run as the database had them at its end."""
-    with (folder / _TASKS).open() as kept:
-        for line in kept:
-            yield json_util.loads(line, json_options=_OPTIONS)
+def first(error: ValidationError) -> str:
+    """Tell the first of the faults that were found, in one line."""
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(str(each) for each in fault["loc"])
+    return f"{where}: {fault['msg']}" if where else fault["msg"]
+
+
+def tasks(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Tell the tasks of a run as the database had them at its end, each with its line's number.
+
+    Raises:
+        RecordError: a line cannot be read.
+    """
+    with (folder / _TASKS).open(errors="replace") as kept:
+        for number, line in enumerate(kept, start=1):
+            try:
+                document = json_util.loads(line, json_options=_OPTIONS)
+            except (ValueError, TypeError, BSONError) as error:
+                msg = f"line {number} of {folder / _TASKS} is damaged: {error}"
+                raise RecordError(msg) from error
+            yield number, document
 
 
 def kept_in(folder: Path) -> list[Path]:

@@ -10,13 +10,17 @@ from gotasks_chaos.evidence import Evidence, Process, Recovery
 from gotasks_chaos.finding import Finding
 from gotasks_chaos.ledger import Line
 from gotasks_chaos.nursery import NO_DATABASE
+from gotasks_chaos.producer import KEYS
+from gotasks_chaos.stage import SPARE
 
 RECOVERY_SECONDS: Final = 5.0
 """Until the first claim, from when the new primary's writes are acknowledged on: a starved
 machine is given more than the goal, 2 s after the election.
 """
 PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
-"""A set whose members were all killed has to find itself first."""
+"""After which a claim within 2 s is the goal; where all were killed they find themselves first."""
+START_SECONDS: Final = 30.0
+"""How long a process that runs may take to begin to work, or to find that there is no database."""
 LEAVE_SECONDS: Final = 30.0
 """How long a process that runs may take to leave: its grace, and an outage in its last moments."""
 FILES: Final = 100
@@ -35,6 +39,7 @@ def it_recovers(evidence: Evidence) -> Finding:
         facts = line.facts
         wrong = [] if facts["ok"] else [f"key {facts['key']!r} is stuck: {facts['why']}"]
         finding.look(iter(wrong))
+    finding.violations += _untried(evidence)
     for line in evidence.noted("roll"):
         finding.look(_idleness(line))
     for recovery in evidence.recoveries:
@@ -54,8 +59,6 @@ def _idleness(line: Line) -> Iterator[str]:
 
 def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
     first, written = recovery.first_claim, recovery.first_write
-    if recovery.what not in PROMPT:
-        return
     if first is not None:
         until, came = recovery.at + first, f"first claim {first:.1f} s after the election"
     elif recovery.lost_at is not None:
@@ -90,9 +93,26 @@ def _attended(since: float, until: float, evidence: Evidence) -> float:
     return seconds
 
 
-def _could_not_begin(process: Process) -> bool:
-    """Whether it found no database, or was told to go before it listened."""
-    return process.ready_at is None and process.code in {NO_DATABASE, -signal.SIGTERM}
+def _untried(evidence: Evidence) -> Iterator[str]:
+    """Name the keys and workers that a prober has not tried."""
+    if any(process.name.startswith(SPARE) for process in evidence.processes):
+        tried = {line.facts["key"] for line in evidence.noted("probe")}
+        yield from (f"key {key!r} was not tried" for key in KEYS if key not in tried)
+        if not any(evidence.noted("roll")):
+            yield "no worker was seen at work after the storm"
+
+
+def _ended_well(process: Process) -> bool:
+    """Whether it was killed, left when asked to, or found no database to begin with."""
+    if process.was_killed and process.code == -signal.SIGKILL:
+        return True
+    is_prober = process.name.startswith(SPARE)
+    if process.has_left:
+        return is_prober or process.asked_to_leave is not None
+    if is_prober or process.ready_at is not None:
+        return False
+    was_asked = process.asked_to_leave is not None
+    return process.code == NO_DATABASE or (process.code == -signal.SIGTERM and was_asked)
 
 
 def _excess(process: Process) -> Iterator[str]:
@@ -107,12 +127,16 @@ def _unwell(process: Process) -> Iterator[str]:
     name = process.name
     if process.ended is None:
         yield f"{name} did not end"
-    elif process.code and not process.was_killed and not _could_not_begin(process):
+    elif not _ended_well(process):
         yield f"{name} ended by itself with code {process.code}"
     if process.asked_to_leave is not None and process.ended is not None:
         took = process.ran(process.asked_to_leave, process.ended)
         if took > LEAVE_SECONDS:
             yield f"{name} was asked to leave, and was still there after {took:.0f} s"
+    if process.ready_at is None and name.startswith("worker"):
+        took = process.ran(process.began, process.asked_to_leave or process.ended or process.began)
+        if took > START_SECONDS:
+            yield f"{name} was not seen at work in {took:.0f} s"
     yield from (f"{name} said: {crash}" for crash in process.crashes)
     if process.complaints:
         yield f"{name} complains when all is calm: {'; '.join(process.complaints)}"

@@ -46,6 +46,7 @@ _LEAVE_SECONDS: Final = 60.0
 _BACKLOG_RATE: Final = 20.0
 """How many tasks per second the workers surely do: what waits behind others is not stuck."""
 _SLACK_SECONDS: Final = 3.0
+_ANSWER_MS: Final = 10_000
 
 
 class StuckError(Exception):
@@ -86,10 +87,17 @@ def run(request: Request, folder: Path) -> None:
 @contextmanager
 def _database(request: Request, book: Ledger) -> Generator[tuple[str, Cluster | None]]:
     if request.uri is not None:
+        _must_answer(request.uri)
         yield request.uri, None
         return
     with LocalReplicaSet(members=request.profile.members, test_commands=True) as servers:
         yield servers.uri, Cluster(servers, book)
+
+
+def _must_answer(uri: str) -> None:
+    """Find out soon, and not after what a driver waits by itself, whether anybody is there."""
+    with MongoClient[dict[str, Any]](uri, serverSelectionTimeoutMS=_ANSWER_MS) as client:
+        client.admin.command("ping")
 
 
 @contextmanager

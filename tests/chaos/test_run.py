@@ -21,7 +21,7 @@ from gotasks_chaos.ledger import Ledger, LedgerError, Line
 from gotasks_chaos.nursery import Nursery, show_logs
 from gotasks_chaos.plan import Fault, make_plan
 from gotasks_chaos.plan import to_document as plan_to_document
-from gotasks_chaos.profiles import PROFILES, FaultKind, Times
+from gotasks_chaos.profiles import GRACEFUL, PROFILES, FaultKind, Times
 from gotasks_chaos.record import Record
 from gotasks_chaos.report import text, to_document
 from gotasks_chaos.run import DATABASE, Request, StuckError, overdue_in, server_time
@@ -237,6 +237,10 @@ def refusal(*told: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (("--duration", "soon"), "not a span such as 90s"),
         (("--duration", "\uff11s"), "not a span such as 90s"),
+        (("--duration", "0s"), "'0s' is no time for a storm"),
+        (("--duration", f"{'9' * 320}h"), "at most a week"),
+        (("--audit", ".", "--replay", "report.json"), "not allowed with argument"),
+        (("--audit", ".", "--report", "/nowhere/report.json"), "No such file"),
         (("--report", "/nowhere/report.json"), "No such file"),
         (("--uri", "mongo://x"), "Invalid URI scheme"),
         (("--profile", "quiet"), "invalid choice: 'quiet'"),
@@ -251,17 +255,28 @@ def test_what_cannot_be_run_is_refused(
     assert said in refusal(*told, capsys=capsys)
 
 
+def replayed(**facts: object) -> str:
+    fault = {"at": 1.0, "kind": "kill_worker", "target": 1, "seconds": 0.0} | facts
+    told = {"profile": "smoke", "mode": "single", "seed": 1, "duration": 5, "plan": [fault]}
+    return json.dumps([told])
+
+
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ('[{"mode": "single"}]', "profile\n  Field required"),
+        ('[{"mode": "single"}]', "is none: 0.profile: Field required"),
         ('[{"profile": "calm"}]', "no profile: there are smoke, "),
-        ('[{"mode": "double"}]', "'single' or 'pipeline'"),
-        ('[{"duration": -5}]', "greater than 0"),
+        ('[{"profile": "smoke", "mode": "double"}]', "'single' or 'pipeline'"),
+        ('[{"profile": "smoke", "mode": "single", "seed": 1, "duration": -5}]', "greater than 0"),
         ("[]", "at least 1 item"),
         ("{}", "valid array"),
         ("5", "valid array"),
         ("[", "Invalid JSON"),
+        (replayed(at=float("nan")), "not a fault"),
+        (replayed(seconds=-1), "not a fault"),
+        (replayed(target=True), "not a fault"),
+        (replayed(kind="flood"), "'flood' is not a valid FaultKind"),
+        (replayed(kind="cut_line"), "smoke has no lines to spoil, and is to cut_line"),
     ],
 )
 def test_what_is_no_report_is_not_replayed(
@@ -269,7 +284,9 @@ def test_what_is_no_report_is_not_replayed(
 ) -> None:
     (tmp_path / "report.json").write_text(report)
 
-    assert said in refusal("--replay", str(tmp_path / "report.json"), capsys=capsys)
+    last = refusal("--replay", str(tmp_path / "report.json"), capsys=capsys).splitlines()[-1]
+
+    assert said in last
 
 
 def test_shifted_clocks_say_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +298,8 @@ def test_shifted_clocks_say_what_they_need(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_profiles_of_the_promise_are_there() -> None:
-    graceful = {name for name, profile in PROFILES.items() if profile.is_graceful}
+    kinds = {name: {each.kind for each in one.rhythms} for name, one in PROFILES.items()}
+    graceful = {name for name, done in kinds.items() if done <= GRACEFUL}
     three = {name for name, profile in PROFILES.items() if profile.members == 3}
 
     assert graceful == {"deploys"}

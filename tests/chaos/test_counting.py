@@ -1,0 +1,94 @@
+"""Metrics that count what did not happen, or miss what was told, are found; 9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gotasks_chaos.evidence import Entry, Evidence
+from tests.chaos.histories import (
+    SECOND,
+    Planted,
+    Sound,
+    asked,
+    dead,
+    evidence,
+    found_in,
+    is_found,
+    killed,
+    process,
+    ran,
+    ran_again,
+    stored,
+)
+
+ALL = {"enqueued": 1, "claimed": 1, "done": 1}
+BOTH: dict[str, Any] = {"processes": [process(), killed("other")]}
+TWO = (
+    [asked(), asked("s")],
+    [ran(), ran("s", token="s1", process="other")],
+    [stored(), stored("s", settle_token="s1/done", result_token="s1")],
+)
+
+PLANTED: Planted = [
+    (9, "metrics count 2 done, and there were 1", evidence(counted=ALL | {"done": 2})),
+    (9, "metrics count 0 done, and 1 were told", evidence(counted=ALL | {"done": 0})),
+    (9, "metrics count 0 enqueued, and 1 were told", evidence(counted={})),
+    (9, "metrics count 0 claimed, and 1 were told", evidence(counted=ALL | {"claimed": 0})),
+    (9, "metrics count 9 claimed, and there were 1", evidence(counted=ALL | {"claimed": 9})),
+    (9, "metrics count 1 snoozed, and there were 0", evidence(counted=ALL | {"snoozed": 1})),
+    (9, "metrics count 1 requeued, and there were 0", evidence(counted=ALL | {"requeued": 1})),
+    (9, "metrics count 1 retried, and there were 0", evidence(counted=ALL | {"retried": 1})),
+    (9, "metrics count 3 interrupted, and there", evidence(counted=ALL | {"interrupted": 3})),
+    (9, "metrics count 2 lease_lost, and there were 1", evidence(counted=ALL | {"lease_lost": 2})),
+    (
+        9,
+        "metrics count 0 done, and 1 were told",
+        evidence(*TWO, counted={"enqueued": 1}, is_undisturbed=True, **BOTH),
+    ),
+]
+
+SOUND: Sound = [
+    ("every process told all that it had counted", evidence(counted=ALL)),
+    ("a killed process did not", evidence(counted={"enqueued": 1}, processes=[killed()])),
+    (
+        "one that left told all, and another was killed",
+        evidence(*TWO, counted=ALL, is_undisturbed=True, **BOTH),
+    ),
+    ("one that left in an outage told nothing", evidence(*TWO, counted={}, **BOTH)),
+    (
+        "a lapse is seen by whoever comes next, and may be no failure",
+        evidence(
+            runs=[ran(how="stopped"), ran_again()],
+            tasks=[SECOND],
+            counted=ALL | {"claimed": 2, "lease_lost": 1},
+        ),
+    ),
+    (
+        "a failure that was the last one was not tried again",
+        evidence(
+            runs=[ran(how="raised")],
+            tasks=[dead()],
+            counted={"enqueued": 1, "claimed": 1, "failed": 1, "dead": 1},
+        ),
+    ),
+    (
+        "a lapse that was the last one was told by the janitor",
+        evidence(
+            runs=[ran(how="died")],
+            tasks=[dead(settle_token=None, errors=[Entry(1, "lease_expired", "worker")])],
+            counted={"enqueued": 1, "claimed": 1, "dead": 1},
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("number", "message", "planted"), PLANTED)
+def test_a_planted_violation_is_found(number: int, message: str, planted: Evidence) -> None:
+    assert is_found(number, message, planted)
+
+
+@pytest.mark.parametrize(("what", "sound"), SOUND)
+def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
+    assert not found_in(sound), what
