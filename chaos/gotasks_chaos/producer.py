@@ -168,6 +168,12 @@ def _quick(ref: str, chance: random.Random) -> Wish:
     return Wish(Job(ref=ref, seconds=chance.uniform(0.005, 0.04)), TaskPolicy())
 
 
+def _slower_again(ref: str, chance: random.Random) -> Wish:
+    # Who takes it over is still at it when a frozen worker comes back with what it had done.
+    job = Job(ref=ref, seconds=chance.uniform(0.005, 0.04), again=chance.uniform(1.0, 3.0))
+    return Wish(job, TaskPolicy())
+
+
 def _slow(ref: str, chance: random.Random) -> Wish:
     return Wish(Job(ref=ref, seconds=chance.uniform(0.2, 1.0)), TaskPolicy())
 
@@ -223,7 +229,8 @@ def _unwanted(ref: str, chance: random.Random) -> Wish:
 
 
 _KINDS: Final[Mapping[Callable[[str, random.Random], Wish], float]] = {
-    _quick: 57.3,
+    _quick: 37.3,
+    _slower_again: 20,
     _once: 12,
     _keyed: 10,
     _delayed: 6,

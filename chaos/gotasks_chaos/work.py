@@ -27,14 +27,16 @@ HANG_SECONDS: Final = 0.5
 class Job(BaseModel):
     """One piece of work.
 
-    ``ref`` is the producer's own name for it. It takes ``seconds``, of which it blocks its
-    thread for ``blocking``; its first ``failures`` attempts raise, and its first ``hangs``
-    attempts wait until they are stopped. ``size`` is that of its result, in bytes.
+    ``ref`` is the producer's own name for it. It takes ``seconds``, after its first attempt
+    ``again`` more, and blocks its thread for ``blocking``; its first ``failures`` attempts raise,
+    and its first ``hangs`` attempts wait until they are stopped. ``size`` is that of its result,
+    in bytes.
     """
 
     ref: str
     seconds: float = 0.0
     blocking: float = 0.0
+    again: float = 0.0
     failures: int = 0
     hangs: int = 0
     size: int = 0

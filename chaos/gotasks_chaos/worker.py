@@ -62,7 +62,7 @@ def _register(manager: Manager, ledger: Ledger, name: str) -> None:
             with _noted(ledger, ctx, job):
                 time.sleep(job.blocking)  # noqa: ASYNC251  - a handler that blocks the event loop
                 await anyio.sleep_forever() if ctx.attempt <= job.hangs else None
-                await _work_for(job.seconds)
+                await _work_for(job.seconds + (job.again if ctx.attempt > 1 else 0.0))
                 return _receipt(ctx, job, name, len(under_way))
         finally:
             under_way.remove(ctx.lease.token)
