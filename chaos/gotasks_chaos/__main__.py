@@ -31,7 +31,7 @@ from gotasks_py.errors import GotasksError
 
 _SPAN: Final = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<unit>s|m|h)")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_SECONDS: Final = 7 * 24 * 3600.0
+_LONGEST_SECONDS: Final = 24 * 3600.0
 _REPORT: Final = TypeAdapter(Annotated[list[Planned], Field(min_length=1)])
 
 
@@ -153,7 +153,7 @@ def _seconds(span: str) -> float:
         raise argparse.ArgumentTypeError(msg)
     seconds = float(match["number"]) * _UNITS[match["unit"]]
     if not 0 < seconds <= _LONGEST_SECONDS:
-        msg = f"{span!r} is no time for a storm: more than none, and at most a week"
+        msg = f"a storm lasts for some time, and for a day at most: not {span!r}"
         raise argparse.ArgumentTypeError(msg)
     return seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -70,6 +70,10 @@ class Entry(NamedTuple):
     message: str = "why"
     at: float = 0.0
 
+    def among(self, runs: Iterable[Execution]) -> list[Execution]:
+        """Tell which executions are of its attempt: several, where that was interrupted."""
+        return [run for run in runs if run.attempt == self.attempt]
+
     @property
     def is_lapse(self) -> bool:
         """Whether the lease ended and nobody had told the outcome."""
@@ -127,10 +131,10 @@ class Process:
     """The life of a worker, a producer or the prober.
 
     ``gaps``: when it did not run, frozen or blocked. ``ready_at``: when it was first seen at
-    work, if it got that far; ``complaints``: what it said of that when all was calm; ``crashes``:
-    which of its loops crashed, at any time, for another reason than that the database was away.
-    ``asked_to_leave``: when. ``logged`` counts its log records, but for those on single attempts,
-    ``files`` the most that it had open.
+    work, if it got that far; ``complaints``: what it said of itself when all was calm;
+    ``crashes``: which of its loops crashed, at any time, for another reason than that the database
+    was away. ``asked_to_leave``: when; ``left_early``: in the midst of the storm. ``logged``
+    counts its log records, but for those on single attempts, ``files`` the most that it had open.
     """
 
     name: str
@@ -143,6 +147,7 @@ class Process:
     complaints: Sequence[str] = ()
     crashes: Sequence[str] = ()
     asked_to_leave: float | None = None
+    left_early: bool = False
     logged: int = 0
     files: int = 0
 
@@ -159,6 +164,11 @@ class Process:
     def has_left(self) -> bool:
         """Whether it left in order, with everything told that it had to tell."""
         return self.code == 0
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it was not seen at work: it has nothing to tell."""
+        return self.ready_at is None
 
     def ran(self, since: float, until: float) -> float:
         """Tell for how many seconds of a span it was able to run."""

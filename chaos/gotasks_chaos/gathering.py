@@ -18,7 +18,7 @@ from gotasks_chaos.work import BACKOFF_SECONDS
 from gotasks_py.errors import StoreUnavailableError
 
 _LATELY_SECONDS: Final = 5.0
-_PROBES: Final = frozenset({"probe", "roll"})
+_PROBES: Final = frozenset({"probe", "calling", "roll"})
 _ANSWERS: Final = frozenset({"ack", "duplicate", "refused", "unclear"})
 _Kind: TypeAlias = type | UnionType
 _NUMBER: Final = int | float
@@ -175,6 +175,7 @@ class _Seen:
 
 def _processes(notes: Sequence[Line], books: Mapping[str, Sequence[Line]]) -> Iterator[Process]:
     calm = max((line.at for line in notes if line.event == "calm"), default=0.0)
+    over = max((line.at for line in notes if line.event == "fault"), default=0.0)
     for name, each in _lives(notes).items():
         lines = books.get(name, ())
         reports = [line for line in lines if line.event == "health"]
@@ -194,6 +195,7 @@ def _processes(notes: Sequence[Line], books: Mapping[str, Sequence[Line]]) -> It
             complaints=_complaints(reports, sorted([*gaps, *each.gaps]), calm, each.ended),
             crashes=sorted({each for line in reports for each in _crashes(line)}),
             asked_to_leave=each.asked_to_leave,
+            left_early=each.asked_to_leave is not None and each.asked_to_leave <= over,
             logged=reports[-1].facts["logged"] if reports else 0,
             files=max((line.facts["files"] for line in reports), default=0),
         )

@@ -62,8 +62,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         (
             "Starts of each task, against its counters; an interruption takes a process that "
             "was asked to leave; nothing dies with attempts left; after orderly stops only, "
-            "nothing returned twice but a thread that outlasts its grace, and no attempt failed "
-            "but as its handler was asked to"
+            "nothing returned twice and no attempt failed but as it was asked to, or as its "
+            "grace was over"
         ),
         attempts_are_counted,
     ),
@@ -134,9 +134,10 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "metrics never count more than happened, and without kills they count it all",
         "numbers that are wrong are worse than none",
         (
-            "The sum of all managers' counters, against the stored tasks; where nobody was "
-            "killed they are equal, and where only processes are hurt they count all that was "
-            "done in processes that left in order"
+            "The sum of all managers' counters, against the stored tasks; after orderly stops "
+            "only they are equal, where nobody was killed they count all that ended and was "
+            "acknowledged, and where only processes are hurt all that was done in processes "
+            "that left in order"
         ),
         counters_are_true,
     ),
@@ -150,8 +151,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             "is well, and at no time that a loop crashed but for an outage; it begins within "
             "half a minute, leaves within half a minute when asked to, and not before; the "
             "first claim comes at most 5 s after the first bare write that a new primary "
-            "acknowledges, not counting when no worker was there; files and log records are "
-            "bounded"
+            "acknowledges, not counting when no worker was there, unless that one is lost "
+            "before; files and log records are bounded"
         ),
         it_recovers,
     ),

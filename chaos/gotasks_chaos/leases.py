@@ -72,7 +72,7 @@ def _overlap(one: Execution, other: Execution, evidence: Evidence) -> Iterator[s
 def _was_given_up(one: Execution, other: Execution, evidence: Evidence) -> bool:
     """Whether there is a reason why another was let in while a handler was at it."""
     process, task = evidence.by_process.get(one.process), evidence.by_id.get(one.task)
-    if task is None or task.errors_dropped:  # which is told of, or was told once
+    if task is None:  # it does not exist, which is bad enough
         return True
     asked = None if process is None else process.asked_to_leave
     if asked is not None and asked < other.began:  # it was handed back
@@ -97,12 +97,10 @@ def _lapses(task: Stored, runs: Sequence[Execution], evidence: Evidence) -> Iter
 
 def _ended_by(entry: Entry, runs: Sequence[Execution]) -> Execution | None:
     """Tell the execution whose lease ended; none: its process died before it began."""
-    of_attempt = [
-        run
-        for run in runs
-        if entry.is_lapse and run.attempt == entry.attempt and run.claimed_at <= entry.at
-    ]
-    return of_attempt[-1] if of_attempt else None
+    if not entry.is_lapse:
+        return None
+    held = [run for run in entry.among(runs) if run.process == entry.holder]
+    return next((run for run in reversed(held) if run.claimed_at <= entry.at), None)
 
 
 def _leased_at(entry: Entry, run: Execution, task: Stored) -> float:
@@ -148,11 +146,12 @@ def _was_well(run: Execution, until: float, evidence: Evidence) -> bool:
     noticed much later, behind a backlog.
     """
     process = evidence.by_process.get(run.process)
-    if process is None or process.ended is None:
-        return process is not None and run.how != "died"
+    if process is None:
+        return False
+    ended = until if process.ended is None else process.ended
     if process.has_left:
-        until = min(until, process.ended)
-    elif run.how == "died" or process.ended < until:
+        until = min(until, ended)
+    elif run.how == "died" or ended < until:
         return False
     since, lease = run.claimed_at - evidence.offset, evidence.lease
     return not any(

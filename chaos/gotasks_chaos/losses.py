@@ -82,21 +82,25 @@ def attempts_are_counted(evidence: Evidence) -> Finding:
 
 def _waste(task: Stored, runs: Sequence[Execution], evidence: Evidence) -> Iterator[str]:
     """Name what must not happen while processes are only stopped in order."""
-    if sum(run.how == "returned" and run.type != THREADED for run in runs) > 1:
+    if sum(run.how == "returned" and not _outlasted(run, evidence) for run in runs) > 1:
         yield f"task {task.id} was done twice, and nothing but orderly stops happened"
     for entry in task.errors:
         if entry.is_lapse:
             yield f"task {task.id} lost its lease, and nothing but orderly stops happened"
-        elif not entry.is_intended and entry.kind != "timeout" and not _outlasted(runs, evidence):
+        elif entry.kind == "interrupted" and any(
+            _outlasted(run, evidence) for run in entry.among(runs)
+        ):
+            continue
+        elif not entry.is_intended and entry.kind != "timeout":
             yield f"attempt {entry.attempt} of task {task.id} was burnt: {entry.kind}"
 
 
-def _outlasted(runs: Sequence[Execution], evidence: Evidence) -> bool:
+def _outlasted(run: Execution, evidence: Evidence) -> bool:
     """Whether a handler was at it when the grace of its process was over."""
-    process = evidence.by_process.get(runs[-1].process) if runs else None
+    process = evidence.by_process.get(run.process)
     if process is None or process.asked_to_leave is None:
         return False
-    return runs[-1].ended > process.asked_to_leave + evidence.grace
+    return run.ended > process.asked_to_leave + evidence.grace
 
 
 def _miscount(task: Stored, runs: Sequence[Execution], evidence: Evidence) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gotasks_chaos.evidence import CLOCK_SECONDS, ESTIMATE_SECONDS, Asked, Evidence, Execution
 from gotasks_chaos.finding import Finding
+from gotasks_chaos.leases import THREADED
 from gotasks_chaos.losses import FINAL
 
 
@@ -107,12 +108,14 @@ def _earliness(run: Execution, asked: Asked | None, offset: float) -> Iterator[s
 def _hurry(one: Execution, other: Execution, evidence: Evidence) -> Iterator[str]:
     """Name a retry that came before its backoff was over."""
     waited = other.began - one.ended
-    if 0 <= waited < evidence.backoff and _failed(one, evidence):
+    if other.attempt > one.attempt and waited < evidence.backoff and _failed(one, evidence):
         yield f"task {one.task} was tried again {waited:.3f} s after attempt {one.attempt} failed"
 
 
 def _failed(run: Execution, evidence: Evidence) -> bool:
-    """Whether it raised or was timed out, and that was recorded."""
+    """Whether it failed, and that was recorded; a thread may go on after its time."""
     entries = evidence.by_id[run.task].errors if run.task in evidence.by_id else ()
     kinds = {each.kind for each in entries if each.attempt == run.attempt and not each.is_lapse}
-    return bool(kinds) and (run.how == "raised" or "timeout" in kinds)
+    if "timeout" in kinds:
+        return run.how == "stopped" and run.type != THREADED
+    return bool(kinds) and run.how == "raised"

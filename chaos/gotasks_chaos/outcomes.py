@@ -8,11 +8,10 @@ from typing import Final
 
 from gotasks_chaos.evidence import ESTIMATE_SECONDS, Asked, Entry, Evidence, Execution, Stored
 from gotasks_chaos.finding import Finding
-from gotasks_chaos.leases import THREADED
 from gotasks_chaos.work import HANG_SECONDS
 
 _KEPT: Final = 20
-"""How many entries a task keeps."""
+"""How many entries a task keeps, by the documentation."""
 
 
 def done_was_done(evidence: Evidence) -> Finding:
@@ -67,8 +66,8 @@ def _undone(task: Stored, runs: Sequence[Execution], offset: float) -> Iterator[
 def _invented(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
     """Name what is told of an attempt whose handler had returned, in time and in one piece."""
     for entry in task.errors:
-        hows = [run for run in runs if run.attempt == entry.attempt]
-        if hows and all(run.how == "returned" and not _may_be(entry, run) for run in hows):
+        tried = entry.among(runs)
+        if tried and all(run.how == "returned" and not _may_be(entry, run) for run in tried):
             yield (
                 f"attempt {entry.attempt} of task {task.id} returned, and is said to have failed: "
                 f"{entry.kind}: {entry.message}"
@@ -79,7 +78,7 @@ def _may_be(entry: Entry, run: Execution) -> bool:
     """Whether an attempt can have failed so, whatever its handler came to in the end."""
     if entry.kind == "timeout":
         return run.ended - run.began > HANG_SECONDS - ESTIMATE_SECONDS
-    return entry.is_lapse or (entry.kind == "interrupted" and run.type == THREADED)
+    return entry.is_lapse
 
 
 def _revived(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
@@ -153,21 +152,21 @@ def _silence(task: Stored) -> Iterator[str]:
 def _falsehoods(task: Stored, runs: Sequence[Execution]) -> Iterator[str]:
     """Name entries that say something else than what the ledger saw of their attempts."""
     for entry in task.errors:
-        of_attempt = [run for run in runs if run.attempt == entry.attempt]
-        if not of_attempt:
+        tried = entry.among(runs)
+        if not tried:
             continue
         if (
             not entry.is_intended
-            and all(run.how == "raised" for run in of_attempt)
-            and not any(_may_be(entry, run) for run in of_attempt)
+            and all(run.how == "raised" for run in tried)
+            and not any(_may_be(entry, run) for run in tried)
         ):
             yield f"attempt {entry.attempt} of task {task.id} raised, and is told as {entry.kind!r}"
         elif (
             entry.is_lapse
             and not task.interruptions
-            and entry.holder not in {run.process for run in of_attempt}
+            and entry.holder not in {run.process for run in tried}
         ):
             yield (
-                f"attempt {entry.attempt} of task {task.id} was in {of_attempt[0].process}, and "
+                f"attempt {entry.attempt} of task {task.id} was in {tried[0].process}, and "
                 f"its lapse is told of {entry.holder}"
             )

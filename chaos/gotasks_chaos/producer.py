@@ -22,7 +22,7 @@ from gotasks_py.task import TaskId
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
 PROBE_SECONDS: Final = 10.0
-_ROLL_SECONDS: Final = 20.0
+ROLL_SECONDS: Final = 20.0
 """How long all workers have to be seen at full work: a starved machine needs some rounds."""
 _JOBS_PER_SLOT: Final = 5
 _JOB_SECONDS: Final = 0.2
@@ -101,7 +101,8 @@ async def _call_the_roll(manager: Manager, ledger: Ledger, setting: Setting) -> 
             receipt = await _see_through(manager, ledger, job)
             most[receipt.worker] = max(receipt.at_once, most.get(receipt.worker, 0))
 
-    with anyio.move_on_after(_ROLL_SECONDS):
+    ledger.write("calling")
+    with anyio.move_on_after(ROLL_SECONDS):
         while any(most[name] < setting.slots for name in setting.peers):
             async with anyio.create_task_group() as asks:
                 for _ in range(_JOBS_PER_SLOT * setting.slots * len(setting.peers)):

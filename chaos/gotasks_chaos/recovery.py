@@ -11,14 +11,12 @@ from gotasks_chaos.finding import Finding
 from gotasks_chaos.ledger import Line
 from gotasks_chaos.nursery import NO_DATABASE
 from gotasks_chaos.producer import KEYS
-from gotasks_chaos.stage import SPARE
+from gotasks_chaos.stage import PROBER
 
 RECOVERY_SECONDS: Final = 5.0
 """Until the first claim, from when the new primary's writes are acknowledged on: a starved
 machine is given more than the goal, 2 s after the election.
 """
-PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
-"""After which a claim within 2 s is the goal; where all were killed they find themselves first."""
 START_SECONDS: Final = 30.0
 """How long a process that runs may take to begin to work, or to find that there is no database."""
 LEAVE_SECONDS: Final = 30.0
@@ -59,6 +57,8 @@ def _idleness(line: Line) -> Iterator[str]:
 
 def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
     first, written = recovery.first_claim, recovery.first_write
+    if written is None and (recovery.lost_at is not None or recovery.what == "all killed"):
+        return  # there may have been no majority yet, or another primary soon after
     if first is not None:
         until, came = recovery.at + first, f"first claim {first:.1f} s after the election"
     elif recovery.lost_at is not None:
@@ -68,11 +68,8 @@ def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
         return
     late = _attended(recovery.at + (written or 0.0), until, evidence)
     if late > RECOVERY_SECONDS:
-        bare = "none" if written is None else f"one after {written:.1f} s"
-        yield (
-            f"{recovery.what}: {came}, of bare writes {bare}; "
-            f"a worker was there for {late:.1f} s of that"
-        )
+        bare = "no bare write" if written is None else f"a bare write after {written:.1f} s"
+        yield (f"{recovery.what}: {came}, and {bare}; a worker was there for {late:.1f} s of that")
 
 
 def _attended(since: float, until: float, evidence: Evidence) -> float:
@@ -95,10 +92,10 @@ def _attended(since: float, until: float, evidence: Evidence) -> float:
 
 def _untried(evidence: Evidence) -> Iterator[str]:
     """Name the keys and workers that a prober has not tried."""
-    if any(process.name.startswith(SPARE) for process in evidence.processes):
+    if any(process.name.startswith(PROBER) for process in evidence.processes):
         tried = {line.facts["key"] for line in evidence.noted("probe")}
         yield from (f"key {key!r} was not tried" for key in KEYS if key not in tried)
-        if not any(evidence.noted("roll")):
+        if any(evidence.noted("calling")) and not any(evidence.noted("roll")):
             yield "no worker was seen at work after the storm"
 
 
@@ -106,7 +103,7 @@ def _ended_well(process: Process) -> bool:
     """Whether it was killed, left when asked to, or found no database to begin with."""
     if process.was_killed and process.code == -signal.SIGKILL:
         return True
-    is_prober = process.name.startswith(SPARE)
+    is_prober = process.name.startswith(PROBER)
     if process.has_left:
         return is_prober or process.asked_to_leave is not None
     if is_prober or process.ready_at is not None:

@@ -12,7 +12,6 @@ from gotasks_chaos.evidence import Evidence
 from gotasks_chaos.invariants import INVARIANTS
 from gotasks_chaos.profiles import PROFILES
 from gotasks_chaos.record import Record
-from gotasks_chaos.recovery import PROMPT
 
 FIRST_CLAIM_SECONDS: Final = 2.0
 """The goal for the first claim after an election, on machines that have time for it."""
@@ -53,6 +52,10 @@ def to_document(run: Record, evidence: Evidence) -> dict[str, Any]:
     }
 
 
+_PROMPT: Final = frozenset({"primary killed", "primary stepped down", "primary frozen"})
+"""Where all are killed, they have to find themselves first."""
+
+
 def _goals(run: Record, evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Tell what depends on the machine as well, and is therefore no violation."""
     at_most = PROFILES[run.profile].duplicates
@@ -63,7 +66,7 @@ def _goals(run: Record, evidence: Evidence) -> Iterator[dict[str, Any]]:
     firsts = [
         each.first_claim
         for each in evidence.recoveries
-        if each.what in PROMPT and each.first_claim is not None
+        if each.what in _PROMPT and each.first_claim is not None
     ]
     if firsts:
         yield {

@@ -27,9 +27,11 @@ from gotasks_chaos.ledger import Ledger
 from gotasks_chaos.network import Network, network
 from gotasks_chaos.nursery import Nursery
 from gotasks_chaos.plan import Fault
+from gotasks_chaos.producer import PROBE_SECONDS, ROLL_SECONDS
 from gotasks_chaos.profiles import Profile
 from gotasks_chaos.record import Mode, Record
-from gotasks_chaos.stage import Slot, Stage, patient
+from gotasks_chaos.recovery import START_SECONDS
+from gotasks_chaos.stage import PROBER, Slot, Stage, patient
 from gotasks_chaos.storm import Storm
 from gotasks_chaos.work import Setting
 from gotasks_chaos.worker import HEALTH_SECONDS
@@ -43,6 +45,8 @@ _WITHOUT_RESULTS: Final = {"result.filler": 0}
 _ACTIVE: Final = {"status": {"$in": ["pending", "running"]}}
 _LEAVE_SECONDS: Final = 60.0
 """How long a process may take to leave when asked to, its grace included."""
+_PROBE_SECONDS: Final = START_SECONDS + 3 * PROBE_SECONDS + ROLL_SECONDS
+"""How long a prober may take: to begin, to try the keys, and to see the workers at work."""
 _BACKLOG_RATE: Final = 20.0
 """How many tasks per second the workers surely do: what waits behind others is not stuck."""
 _SLACK_SECONDS: Final = 3.0
@@ -198,7 +202,7 @@ class _Run:
             mode=self._request.mode,
             slots=profile.slots,
             rate=profile.rate,
-            peers=self._peers() if slot.role == "prober" else (),
+            peers=self._peers() if slot.role == PROBER else (),
             **asdict(profile.times),
         )
         nursery.start(slot.role, setting)
@@ -208,7 +212,7 @@ class _Run:
         return [each.name for each in workers if each.is_alive and not each.is_leaving]
 
     def _uri_of(self, slot: Slot) -> str:
-        if self._lines is None or slot.role == "prober":
+        if self._lines is None or slot.role == PROBER:
             return self._uri
         return self._lines.uri(list(self._stage.slots).index(slot))
 
@@ -230,7 +234,7 @@ class _Run:
         ):
             if left < fewest:
                 fewest, ended_at = left, time.monotonic()
-            self._work_until(time.monotonic() + _LOOK_SECONDS)
+            self._look()
             if time.monotonic() > began + patience:
                 late_by = overdue_in(self._tasks, server_time(self._client), patience)
                 overdue.update(late_by)
@@ -248,9 +252,17 @@ class _Run:
 
     def _probe(self) -> None:
         """Take every unique key once more, and see all workers work: nothing may be stuck."""
-        (prober,) = self._stage.of("prober")
+        (prober,) = self._stage.of(PROBER)
         self._stage.fill(prober)
-        self._wait_for("prober")
+        self._wait_for(PROBER, _PROBE_SECONDS)
+        # Of a roll that nobody answered in time tasks are left.
+        patient(_LEAVE_SECONDS, self._is_at_rest, self._look)
+
+    def _is_at_rest(self) -> bool:
+        return not self._tasks.count_documents(_ACTIVE)
+
+    def _look(self) -> None:
+        self._work_until(time.monotonic() + _LOOK_SECONDS)
 
     def _leave(self, role: str) -> None:
         for slot in self._stage.of(role):
@@ -258,10 +270,10 @@ class _Run:
                 self._stage.stop(slot)
         self._wait_for(role)
 
-    def _wait_for(self, role: str) -> None:
-        if not patient(_LEAVE_SECONDS, lambda: not self._stage.is_filled(role), self._turn):
+    def _wait_for(self, role: str, seconds: float = _LEAVE_SECONDS) -> None:
+        if not patient(seconds, lambda: not self._stage.is_filled(role), self._turn):
             stuck = ", ".join(slot.name for slot in self._stage.of(role) if slot.is_alive)
-            msg = f"did not leave within {_LEAVE_SECONDS:g} s: {stuck}"
+            msg = f"did not leave within {seconds:g} s: {stuck}"
             raise StuckError(msg)
 
     # Facts
@@ -316,5 +328,5 @@ def _slots(profile: Profile) -> list[Slot]:
     return [
         *(Slot("worker", each, shifts[each % len(shifts)]) for each in range(profile.workers)),
         *(Slot("producer", each, shifts[each % len(shifts)]) for each in range(profile.producers)),
-        Slot("prober", 0),
+        Slot(PROBER, 0),
     ]

@@ -15,7 +15,7 @@ from typing import Final, Self
 from gotasks_chaos.ledger import NO_LEDGER, Ledger, LedgerError
 from gotasks_chaos.nursery import Nursery
 
-SPARE: Final = "prober"
+PROBER: Final = "prober"
 _LIBRARIES: Final = "*/faketime/libfaketimeMT.so.1"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gotasks_chaos.evidence import Entry, Evidence
 from tests.chaos.histories import (
+    NEVER,
     SECOND,
     Planted,
     Sound,
@@ -20,6 +21,7 @@ from tests.chaos.histories import (
     process,
     ran,
     ran_again,
+    second,
     stored,
 )
 
@@ -33,9 +35,13 @@ TWO = (
 
 PLANTED: Planted = [
     (9, "metrics count 2 done, and there were 1", evidence(counted=ALL | {"done": 2})),
-    (9, "metrics count 0 done, and 1 were told", evidence(counted=ALL | {"done": 0})),
-    (9, "metrics count 0 enqueued, and 1 were told", evidence(counted={})),
-    (9, "metrics count 0 claimed, and 1 were told", evidence(counted=ALL | {"claimed": 0})),
+    (9, "metrics count 0 done, and those who left saw 1", evidence(counted=ALL | {"done": 0})),
+    (9, "metrics count 0 enqueued, and those who left saw 1", evidence(counted={})),
+    (
+        9,
+        "metrics count 0 claimed, and those who left saw 1",
+        evidence(counted=ALL | {"claimed": 0}, is_graceful=True),
+    ),
     (9, "metrics count 9 claimed, and there were 1", evidence(counted=ALL | {"claimed": 9})),
     (9, "metrics count 1 snoozed, and there were 0", evidence(counted=ALL | {"snoozed": 1})),
     (9, "metrics count 1 requeued, and there were 0", evidence(counted=ALL | {"requeued": 1})),
@@ -44,13 +50,36 @@ PLANTED: Planted = [
     (9, "metrics count 2 lease_lost, and there were 1", evidence(counted=ALL | {"lease_lost": 2})),
     (
         9,
-        "metrics count 0 done, and 1 were told",
+        "metrics count 0 claimed, and those who left saw 1",
+        evidence(
+            counted=ALL | {"claimed": 0},
+            processes=[process(), process("worker-9", code=-15, ready_at=None)],
+            is_graceful=True,
+        ),
+    ),
+    (9, "metrics count 0 done, and those who left saw 1", evidence(counted=ALL | {"done": 0})),
+    (
+        9,
+        "metrics count 0 done, and those who left saw 1",
         evidence(*TWO, counted={"enqueued": 1}, is_undisturbed=True, **BOTH),
     ),
 ]
 
 SOUND: Sound = [
-    ("every process told all that it had counted", evidence(counted=ALL)),
+    ("every process told all that it had counted", evidence(counted=ALL, is_graceful=True)),
+    (
+        "nobody heard that an enqueue, a claim and a failure were carried out",
+        evidence(
+            [asked(**NEVER)],
+            [ran(how="raised"), ran_again()],
+            [second(errors=[Entry(1, "x.IntendedError", "worker", "r")])],
+            counted={"done": 1},
+        ),
+    ),
+    (
+        "one left in an outage, before all was over",
+        evidence(counted={}, processes=[process(left_early=True)]),
+    ),
     ("a killed process did not", evidence(counted={"enqueued": 1}, processes=[killed()])),
     (
         "one that left told all, and another was killed",

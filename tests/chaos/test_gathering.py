@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -146,11 +145,18 @@ def test_a_producer_is_at_work_from_its_first_question_on(folder: Path) -> None:
     write(folder / "runner.ledger", [*LIFE, born])
     write(folder / "producer-0.ledger", [ASKED])
 
-    processes = {each.name: each for each in gather(folder).processes}
+    (producer,) = (each for each in gather(folder).processes if each.name == "producer-0")
 
-    assert processes["producer-0"] == replace(
-        processes["producer-0"], ready_at=0.4, files=0, logged=0
-    )
+    assert producer.ready_at == 0.4
+    assert (producer.files, producer.logged) == (0, 0)
+
+
+def test_who_was_asked_to_leave_in_the_midst_of_the_storm_left_early(folder: Path) -> None:
+    assert not worker(folder).left_early
+
+    write(folder / "runner.ledger", [*LIFE, [30.0, "fault", {"kind": "stop_worker"}]])
+
+    assert worker(folder).left_early
 
 
 @pytest.mark.parametrize(

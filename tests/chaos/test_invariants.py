@@ -11,7 +11,7 @@ from tests.chaos import (
     test_outcomes,
     test_recovery,
 )
-from tests.chaos.histories import WALL, evidence, found_in, stored
+from tests.chaos.histories import evidence
 
 CHECKS = (test_losses, test_outcomes, test_leases, test_moments, test_counting, test_recovery)
 
@@ -26,9 +26,3 @@ def test_checks_count_what_they_look_at() -> None:
     counts = {each.number: each.check(evidence()).examined for each in INVARIANTS}
 
     assert counts == {1: 1, 2: 0, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 1, 9: 0, 10: 2, 11: 0}
-
-
-def test_a_task_that_waits_for_its_next_attempt_has_not_begun_it() -> None:
-    waiting = stored(status="pending", run_at=WALL + 9, finished_at=None, settle_token=None)
-
-    assert found_in(evidence(tasks=[waiting])).keys() == {1}

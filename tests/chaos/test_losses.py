@@ -59,7 +59,7 @@ PLANTED: Planted = [
     (2, "started 2 times", evidence(runs=[ran(), AGAIN], tasks=[stored(max_attempts=1)])),
     (2, "never started", evidence(runs=[], tasks=[dead()], is_graceful=True)),
     (2, "was to be attempted once, and allows 20", evidence([asked(once=True)])),
-    (3, "counts 1 attempts", evidence(runs=[ran(), AGAIN])),
+    (3, "was started 2 times, and counts 1 attempts", evidence(runs=[ran(), AGAIN])),
     (3, "3 attempts of 2", evidence(tasks=[stored(attempts=3, max_attempts=2)])),
     (3, "attempt 3 of task task-r was started", evidence(runs=[ran(attempt=3)])),
     (3, "died at attempt 1 of 20", evidence(tasks=[dead(max_attempts=20)])),
@@ -85,6 +85,28 @@ PLANTED: Planted = [
         3,
         "was done twice",
         evidence(runs=[ran(), AGAIN], tasks=[stored(interruptions=1)], is_graceful=True),
+    ),
+    (
+        3,
+        "was done twice",
+        evidence(
+            runs=[ran(type="threaded"), AGAIN],
+            tasks=[INTERRUPTED],
+            processes=[process(asked_to_leave=2.4), process("other")],
+            is_graceful=True,
+            grace=5.0,
+        ),
+    ),
+    (
+        3,
+        "attempt 1 of task task-r was burnt: stopped",
+        evidence(
+            runs=[ran(how="stopped", ended=8.0)],
+            tasks=[dead(errors=[Entry(1, "stopped", "worker")])],
+            processes=[process(asked_to_leave=2.5)],
+            is_graceful=True,
+            grace=5.0,
+        ),
     ),
     (3, "lost its lease", evidence(tasks=[second()], is_graceful=True)),
     (

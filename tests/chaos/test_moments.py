@@ -17,6 +17,7 @@ from tests.chaos.histories import (
     evidence,
     found_in,
     is_found,
+    process,
     ran,
     ran_again,
     second,
@@ -100,6 +101,30 @@ SOUND: Sound = [
             DEAD,
         ),
     ),
+    (
+        "a thread was out of time, went on, and was tried again in its time",
+        evidence(
+            runs=[
+                ran(type="threaded", ended=3.9),
+                ran_again(4.2, type="threaded", ended=4.5),
+            ],
+            tasks=[second("timeout")],
+            backoff=0.5,
+        ),
+    ),
+    (
+        "what was handed back failed elsewhere",
+        evidence(
+            runs=[
+                ran(how="stopped"),
+                ran_again(2.6, attempt=1, how="stopped", ended=3.2),
+                ran_again(3.8, token="t3"),
+            ],
+            tasks=[second("timeout", interruptions=1, settle_token="t3/done", result_token="t3")],
+            processes=[process(asked_to_leave=2.4), process("other")],
+            backoff=0.5,
+        ),
+    ),
     ("a delay was kept, almost", evidence([asked(delay=1.2)])),
     (
         "a failure was tried again in its time, another before, for nobody had told of it",
@@ -112,7 +137,7 @@ SOUND: Sound = [
                 ran_again(4.1, "s", token="s2"),
             ],
             [
-                second("timeout", errors=[Entry(1, "x.IntendedError", "worker", "r")]),
+                second(errors=[Entry(1, "x.IntendedError", "worker", "r")]),
                 second(at=4.0, ref="s", settle_token="s2/done", result_token="s2"),
             ],
             backoff=0.5,
@@ -130,3 +155,9 @@ def test_a_planted_violation_is_found(number: int, message: str, planted: Eviden
 @pytest.mark.parametrize(("what", "sound"), SOUND)
 def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
     assert not found_in(sound), what
+
+
+def test_a_task_that_waits_for_its_next_attempt_has_not_begun_it() -> None:
+    waiting = stored(status="pending", run_at=WALL + 9, finished_at=None, settle_token=None)
+
+    assert found_in(evidence(tasks=[waiting])).keys() == {1}

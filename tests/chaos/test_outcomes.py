@@ -24,6 +24,7 @@ from tests.chaos.histories import (
 )
 
 LAPSE = Entry(1, "lease_expired", "worker")
+LATE_LAPSE = Entry(1, "lease_expired", "somebody.12.1", at=WALL + 5.9)
 INTENDED = Entry(1, "x.IntendedError", "worker", "r")
 WANTED_AWAY = asked(was_to_be_cancelled=True)
 CANCELLED = stored(status="cancelled", settle_token=None, result_token=None)
@@ -172,8 +173,10 @@ SOUND: Sound = [
         "a claim lapsed that was handed back by another process before",
         evidence(
             runs=[ran(how="stopped"), ran_again(began=6.0)],
-            tasks=[second(interruptions=1, errors=[Entry(1, "lease_expired", "somebody.12.1")])],
-            processes=[process(asked_to_leave=2.4), process("other")],
+            tasks=[second(at=5.9, interruptions=1, errors=[LATE_LAPSE])],
+            processes=[process(asked_to_leave=2.4, ended=3.0), process("other")],
+            lease=2.0,
+            is_undisturbed=True,
         ),
     ),
     (

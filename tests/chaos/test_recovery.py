@@ -55,7 +55,10 @@ PLANTED: Planted = [
     (
         10,
         "no worker was seen at work after the storm",
-        evidence(processes=[PROBER], notes=[probe(key) for key in KEYS]),
+        evidence(
+            processes=[PROBER],
+            notes=[*(probe(key) for key in KEYS), Line(1.0, "calling", {})],
+        ),
     ),
     (10, "did not end", alone(process(ended=None))),
     (10, "by itself with code 1", alone(process(ended=1.0, code=1))),
@@ -94,7 +97,7 @@ PLANTED: Planted = [
     ),
     (
         10,
-        "of bare writes one after 0.1 s",
+        "and a bare write after 0.1 s",
         evidence(
             runs=LATE,
             tasks=[SECOND],
@@ -104,7 +107,7 @@ PLANTED: Planted = [
     ),
     (
         10,
-        "of bare writes one after 0.2 s",
+        "and a bare write after 0.2 s",
         evidence(
             runs=LATE,
             tasks=[SECOND],
@@ -126,6 +129,7 @@ PLANTED: Planted = [
             notes=of_database(
                 (3.0, "primary stepped down", 0),
                 (3.5, "elected", 1),
+                (3.6, "written", 1),
                 (8.7, "primary frozen", 1),
                 (8.8, "elected", 0),
             )
@@ -144,6 +148,21 @@ SOUND: Sound = [
     (
         "every key was tried, and every worker was at full work",
         evidence(processes=[PROBER], notes=[*(probe(key) for key in KEYS), roll(4)]),
+    ),
+    (
+        "a primary was lost before a majority could be had",
+        evidence(
+            runs=LATE,
+            tasks=[SECOND],
+            notes=of_database(
+                (3.0, "primary frozen", 0),
+                (3.5, "elected", 1),
+                (10.0, "primary killed", 1),
+                (16.5, "elected", 2),
+                (16.6, "written", 2),
+            ),
+            processes=UNTIL_20,
+        ),
     ),
     (
         "a majority could be had late, and the first claim came soon after",
