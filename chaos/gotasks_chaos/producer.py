@@ -170,9 +170,10 @@ def _quick(ref: str, chance: random.Random) -> Wish:
 
 
 def _slower_again(ref: str, chance: random.Random) -> Wish:
-    # Who takes it over is still at it when a frozen worker comes back with what it had done.
+    # When a frozen worker comes back with what it had done, whoever took it over is to be at it
+    # still: a backlog must not come before it, nor be it over at once.
     job = Job(ref=ref, seconds=chance.uniform(0.005, 0.04), again=chance.uniform(1.0, 3.0))
-    return Wish(job, TaskPolicy())
+    return Wish(job, TaskPolicy(priority=1))
 
 
 def _slow(ref: str, chance: random.Random) -> Wish:
