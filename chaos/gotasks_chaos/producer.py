@@ -15,9 +15,20 @@ from typing import Final
 import anyio
 
 from gotasks_chaos.ledger import Ledger
-from gotasks_chaos.work import HANG_SECONDS, THREADED, WORK, Job, Receipt, Setting, queue_policy
+from gotasks_chaos.work import (
+    HANG_SECONDS,
+    QUEUE,
+    THREADED,
+    WORK,
+    Job,
+    Receipt,
+    Setting,
+    queue_policy,
+)
+from gotasks_mongostore import MongoStore
 from gotasks_py import DuplicateTaskError, Manager, TaskPolicy, TaskType
 from gotasks_py.errors import GotasksError, StoreUnavailableError
+from gotasks_py.inspecting import TaskFilter
 from gotasks_py.task import TaskId
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
@@ -29,6 +40,8 @@ _JOB_SECONDS: Final = 0.2
 """Long beside a claim, so that all slots of a worker are taken at some time."""
 _AT_ONCE: Final = 16
 """How many enqueues may wait for an answer: an outage is to catch several."""
+_MOST_PENDING: Final = 300
+_LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +56,13 @@ class Wish:
 
 
 async def produce(setting: Setting) -> None:
-    """Ask for work at a steady rate until SIGTERM, then wait for the answers."""
+    """Ask for work at a steady rate until SIGTERM, unless much waits; then await the answers."""
     ledger = setting.book()
     store = await setting.store()
     manager = Manager(store, queues=[queue_policy()])
     chance = random.Random(f"{setting.seed}/{setting.name}")
     limit = anyio.Semaphore(_AT_ONCE)
+    room = _Room(store)
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         async with anyio.create_task_group() as enqueues:
             ticking = anyio.CancelScope()
@@ -59,14 +73,42 @@ async def produce(setting: Setting) -> None:
 
             enqueues.start_soon(stop)
             with ticking:
-                while True:
-                    await limit.acquire()
-                    wish = a_wish(chance)
-                    enqueues.start_soon(_ask, manager, ledger, wish, limit.release)
-                    await anyio.sleep(chance.uniform(0.5, 1.5) / setting.rate)
+                async with anyio.create_task_group() as watching:
+                    watching.start_soon(room.watch)
+                    while True:
+                        await room.wait()
+                        await limit.acquire()
+                        wish = a_wish(chance)
+                        enqueues.start_soon(_ask, manager, ledger, wish, limit.release)
+                        await anyio.sleep(chance.uniform(0.5, 1.5) / setting.rate)
     await store.aclose()
     ledger.write("left")
     ledger.close()
+
+
+class _Room:
+    """Lets a producer ask while little waits: behind a backlog nothing would be taken over soon."""
+
+    def __init__(self, store: MongoStore) -> None:
+        self._store = store
+        self._is_there = anyio.Event()
+        self._is_there.set()
+
+    async def wait(self) -> None:
+        """Wait until there is room."""
+        await self._is_there.wait()
+
+    async def watch(self) -> None:
+        """Look how much waits, now and then, until cancelled."""
+        waiting = TaskFilter(queue=QUEUE, status="pending")
+        while True:
+            with suppress(GotasksError):  # an outage is to find producers at work
+                count = await self._store.count_tasks(waiting, limit=_MOST_PENDING)
+                if count.is_exact:
+                    self._is_there.set()
+                elif self._is_there.is_set():
+                    self._is_there = anyio.Event()
+            await anyio.sleep(_LOOK_SECONDS)
 
 
 async def probe(setting: Setting) -> None:
