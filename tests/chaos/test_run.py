@@ -237,8 +237,8 @@ def refusal(*told: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (("--duration", "soon"), "not a span such as 90s"),
         (("--duration", "\uff11s"), "not a span such as 90s"),
-        (("--duration", "0s"), "'0s' is no time for a storm"),
-        (("--duration", f"{'9' * 320}h"), "at most a week"),
+        (("--duration", "0s"), "for a day at most: not '0s'"),
+        (("--duration", f"{'9' * 320}h"), "for a day at most"),
         (("--audit", ".", "--replay", "report.json"), "not allowed with argument"),
         (("--audit", ".", "--report", "/nowhere/report.json"), "No such file"),
         (("--report", "/nowhere/report.json"), "No such file"),
