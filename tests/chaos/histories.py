@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gotasks_chaos.evidence import Asked, Entry, Evidence, Execution, Process, Stored
-from gotasks_chaos.invariants import INVARIANTS
 from gotasks_chaos.ledger import Line
 
 Planted: TypeAlias = list[tuple[int, str, Evidence]]
@@ -121,14 +120,3 @@ def of_database(*told: tuple[float, str, int]) -> list[Line]:
 FROZEN: Final = process(gaps=[(2.2, 5.8)])
 SECOND: Final = second()
 INTERRUPTED: Final = replace(SECOND, attempts=1, interruptions=1, errors=[])
-
-
-def found_in(evidence: Evidence) -> dict[int, list[str]]:
-    """Tell what the audit says of it, by number."""
-    findings = {each.number: each.check(evidence).violations for each in INVARIANTS}
-    return {number: violations for number, violations in findings.items() if violations}
-
-
-def is_found(number: int, message: str, planted: Evidence) -> bool:
-    """Whether a planted violation is told, under its number."""
-    return any(message in each for each in found_in(planted).get(number, ()))

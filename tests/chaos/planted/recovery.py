@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gotasks_chaos.evidence import Evidence, Process
 from gotasks_chaos.ledger import Line
 from gotasks_chaos.nursery import NO_DATABASE
@@ -14,8 +12,6 @@ from tests.chaos.histories import (
     Planted,
     Sound,
     evidence,
-    found_in,
-    is_found,
     killed,
     of_database,
     process,
@@ -215,13 +211,3 @@ SOUND: Sound = [
     ),
     ("a killed process is no complaint", alone(killed())),
 ]
-
-
-@pytest.mark.parametrize(("number", "message", "planted"), PLANTED)
-def test_a_planted_violation_is_found(number: int, message: str, planted: Evidence) -> None:
-    assert is_found(number, message, planted)
-
-
-@pytest.mark.parametrize(("what", "sound"), SOUND)
-def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
-    assert not found_in(sound), what

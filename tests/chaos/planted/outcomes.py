@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from gotasks_chaos.evidence import Entry, Evidence
+from gotasks_chaos.evidence import Entry
 from tests.chaos.histories import (
     INTERRUPTED,
     SECOND,
@@ -14,8 +12,6 @@ from tests.chaos.histories import (
     asked,
     dead,
     evidence,
-    found_in,
-    is_found,
     process,
     ran,
     ran_again,
@@ -193,16 +189,5 @@ SOUND: Sound = [
             ],
         ),
     ),
-    ("nothing happened", evidence([], [], [])),
     ("what was interrupted was done", evidence(runs=[ran_again(attempt=1)], tasks=[INTERRUPTED])),
 ]
-
-
-@pytest.mark.parametrize(("number", "message", "planted"), PLANTED)
-def test_a_planted_violation_is_found(number: int, message: str, planted: Evidence) -> None:
-    assert is_found(number, message, planted)
-
-
-@pytest.mark.parametrize(("what", "sound"), SOUND)
-def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
-    assert not found_in(sound), what

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from gotasks_chaos.evidence import Entry, Evidence
+from gotasks_chaos.evidence import Entry
 from tests.chaos.histories import (
     NEVER,
     WALL,
@@ -15,8 +13,6 @@ from tests.chaos.histories import (
     asked,
     dead,
     evidence,
-    found_in,
-    is_found,
     process,
     ran,
     ran_again,
@@ -145,19 +141,3 @@ SOUND: Sound = [
         ),
     ),
 ]
-
-
-@pytest.mark.parametrize(("number", "message", "planted"), PLANTED)
-def test_a_planted_violation_is_found(number: int, message: str, planted: Evidence) -> None:
-    assert is_found(number, message, planted)
-
-
-@pytest.mark.parametrize(("what", "sound"), SOUND)
-def test_no_violation_is_found_where_there_is_none(what: str, sound: Evidence) -> None:
-    assert not found_in(sound), what
-
-
-def test_a_task_that_waits_for_its_next_attempt_has_not_begun_it() -> None:
-    waiting = stored(status="pending", run_at=WALL + 9, finished_at=None, settle_token=None)
-
-    assert found_in(evidence(tasks=[waiting])).keys() == {1}
