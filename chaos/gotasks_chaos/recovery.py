@@ -69,7 +69,7 @@ def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
     late = _attended(recovery.at + (written or 0.0), until, evidence)
     if late > RECOVERY_SECONDS:
         bare = "no bare write" if written is None else f"a bare write after {written:.1f} s"
-        yield (f"{recovery.what}: {came}, and {bare}; a worker was there for {late:.1f} s of that")
+        yield f"{recovery.what}: {came}, and {bare}; a worker was there for {late:.1f} s of that"
 
 
 def _attended(since: float, until: float, evidence: Evidence) -> float:
