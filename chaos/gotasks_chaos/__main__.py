@@ -12,7 +12,8 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import copytree
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -24,7 +25,7 @@ from gotasks_chaos.ledger import LedgerError
 from gotasks_chaos.plan import Fault, make_plan
 from gotasks_chaos.profiles import OF_DATABASE, OF_NETWORK, PROFILES
 from gotasks_chaos.record import MODES, Planned, RecordError
-from gotasks_chaos.report import text, to_document
+from gotasks_chaos.report import text, to_document, verdict
 from gotasks_chaos.run import Request, StuckError, run
 from gotasks_chaos.stage import FaketimeError
 from gotasks_py.errors import GotasksError
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
     except _REFUSALS as error:
         parser.error(str(error).partition(", Timeout: ")[0])
-    return int(any(each["violations"] for one in documents for each in one["invariants"]))
+    print(verdict(documents))
+    return int(any(map(_is_violated, documents)))
 
 
 def _report(path: Path | None, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -88,7 +90,20 @@ def _documents(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         )
         with _folder(request, options.keep) as folder:
             run(request, folder)
-            yield to_document(record.read(folder), gather(folder))
+            document = to_document(record.read(folder), gather(folder))
+            if options.keep is None and _is_violated(document):
+                _save(folder)
+            yield document
+
+
+def _is_violated(document: Mapping[str, Any]) -> bool:
+    return any(each["violations"] for each in document["invariants"])
+
+
+def _save(folder: Path) -> None:
+    """Keep the evidence although nobody asked: the same plan may not violate anything again."""
+    saved = copytree(folder, mkdtemp(prefix="gotasks-chaos-violated-"), dirs_exist_ok=True)
+    print(f"the evidence is kept in {saved}", flush=True)
 
 
 @contextmanager

@@ -131,6 +131,19 @@ def text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def verdict(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Say once more what was violated: of a long log, the end is what is kept."""
+    lines = [
+        f"VIOLATED: invariant {each['number']} by {document['profile']}, {document['mode']} mode, "
+        f"seed {document['seed']}: {message}"
+        for document in documents
+        for each in document["invariants"]
+        for message in each["violations"][:_SHOWN]
+    ]
+    runs = "1 run" if len(documents) == 1 else f"{len(documents)} runs"
+    return "\n".join(lines or [f"nothing was violated in {runs}"])
+
+
 def _recovered(recoveries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for what in sorted({each["what"] for each in recoveries}):
         of_kind = [each for each in recoveries if each["what"] == what]

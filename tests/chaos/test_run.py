@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -99,6 +100,35 @@ def test_a_report_is_replayed_as_it_was(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert main(["--replay", str(report)]) == 0
     assert requests == [wanted]
+
+
+def test_what_was_violated_is_kept_and_told_once_more_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(request: Request, folder: Path) -> None:
+        if request.mode == "single":
+            Ledger(folder / "runner.ledger").write("overdue", what="task 7", seconds=90.0)
+        leave_empty(folder, request)
+
+    monkeypatch.delenv("GOTASKS_MONGODB_URI", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr("gotasks_chaos.__main__.run", run)
+    told = ["--profile", "zombies", "--seed", "3", "--duration", "9s"]
+    violated = "VIOLATED: invariant 10 by zombies, single mode, seed 3: task 7 waited 90.0 s"
+
+    assert main(told) == 1
+
+    out = capsys.readouterr().out
+    (saved,) = tmp_path.iterdir()
+    assert f"the evidence is kept in {saved}\n" in out
+    assert out.endswith(f"\n{violated}\n")
+    assert main(["--audit", str(saved)]) == 1
+    assert capsys.readouterr().out.endswith(f"\n{violated}\n")
+
+    assert main([*told, "--mode", "pipeline"]) == 0
+    assert capsys.readouterr().out.endswith("\nnothing was violated in 1 run\n")
+    assert list(tmp_path.iterdir()) == [saved]
 
 
 def test_a_replay_on_a_cluster_of_ones_own_leaves_its_servers_alone(
