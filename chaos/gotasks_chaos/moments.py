@@ -61,11 +61,16 @@ def _shared(key: str, one: _Holder, other: _Holder) -> Iterator[str]:
 
 
 def _unfounded(asked: Asked, holders: Sequence[_Holder]) -> Iterator[str]:
-    """Name a refusal at a time when nobody can have held the key."""
+    """Name a refusal at a time when nobody can have held the key.
+
+    A holder's end is of when its last write began, and a starved server may take some time to it.
+    """
     until = float("inf") if asked.answered_at is None else asked.answered_at
     if asked.key is None:
         yield f"{asked.ref} was refused as a duplicate, and asked for no key"
-    elif not any(each.asked < until and each.until > asked.at - CLOCK_SECONDS for each in holders):
+    elif not any(
+        each.asked < until and each.until > asked.at - ESTIMATE_SECONDS for each in holders
+    ):
         yield f"{asked.ref} was refused as a duplicate, and nobody held {asked.key!r}"
 
 
@@ -108,7 +113,8 @@ def _earliness(run: Execution, asked: Asked | None, offset: float) -> Iterator[s
 def _hurry(one: Execution, other: Execution, evidence: Evidence) -> Iterator[str]:
     """Name a retry that came before its backoff was over."""
     waited = other.began - one.ended
-    if other.attempt > one.attempt and waited < evidence.backoff and _failed(one, evidence):
+    is_early = waited < evidence.backoff - CLOCK_SECONDS
+    if other.attempt > one.attempt and is_early and _failed(one, evidence):
         yield f"task {one.task} was tried again {waited:.3f} s after attempt {one.attempt} failed"
 
 

@@ -88,6 +88,12 @@ SOUND: Sound = [
             [DONE_A],
         ),
     ),
+    (
+        "a duplicate was refused while its holder's end was being written",
+        evidence(
+            [A, asked("b", key="k", at=2.8, answered_at=2.9, **REFUSED)], [ran("a")], [DONE_A]
+        ),
+    ),
     ("a key was passed on", evidence([A, NEXT], [ran("a", how="raised")], DEAD)),
     (
         "a key was passed on, and the first of its answers came late",
@@ -122,6 +128,14 @@ SOUND: Sound = [
         ),
     ),
     ("a delay was kept, almost", evidence([asked(delay=1.2)])),
+    (
+        "a failure was tried again in its time, which is counted in whole milliseconds",
+        evidence(
+            runs=[ran(how="raised"), ran_again(2.999)],
+            tasks=[second(errors=[Entry(1, "x.IntendedError", "worker", "r")])],
+            backoff=0.5,
+        ),
+    ),
     (
         "a failure was tried again in its time, another before, for nobody had told of it",
         evidence(
