@@ -44,6 +44,14 @@ _PASSING_CODES: Final = {
     11602,  # InterruptedDueToReplStateChange
     13435,  # NotPrimaryNoSecondaryOk
     13436,  # NotPrimaryOrSecondary
+    # What a member or a router cannot do just now: the driver tries a read once more, and then
+    # gives up without a label. (The codes of the driver specification "Retryable Reads".)
+    6,  # HostUnreachable
+    7,  # HostNotFound
+    89,  # NetworkTimeout
+    134,  # ReadConcernMajorityNotAvailableYet
+    262,  # ExceededTimeLimit
+    9001,  # SocketException
 }
 
 
@@ -104,7 +112,7 @@ def is_passing(error: PyMongoError) -> bool:
 
 
 def is_passing_code(code: object) -> bool:
-    """Whether a server that answered with this code is not, or no longer, the primary."""
+    """Whether a server that answered with this code may do it soon, or another in its place."""
     return code in _PASSING_CODES
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError, PyMongoError, WriteError
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, WriteError
 
 from gotasks_mongostore._failures import translated
 from gotasks_mongostore._inserts import insert_many
@@ -38,6 +38,10 @@ def bulk_error(*told: dict[str, Any]) -> BulkWriteError:
         (bulk_error(NO_PRIMARY, INVALID), False),
         (bulk_error(INVALID), False),
         (bulk_error(), True),
+        # One that has just started, and a router whose shard has gone.
+        (OperationFailure("no majority is known yet", 134), True),
+        (OperationFailure("the shard did not answer", 6), True),
+        (OperationFailure("there is no such command", 59), False),
     ],
 )
 def test_a_server_that_is_not_primary_any_more_is_an_outage(
