@@ -43,10 +43,14 @@ class Heartbeat:
         self._lease = lease
         self._changed = anyio.Event()
         self._wake = threading.Event()
-        self.failing_since: datetime | None = None
-        """Since when beats could not be written."""
+        self._failing_since: datetime | None = None
         self.last_beat_at: datetime | None = None
         self._is_blocked = False
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Since when beats could not be written for what runs."""
+        return self._failing_since if self._running.by_token else None
 
     @property
     def is_loop_blocked(self) -> bool:
@@ -56,6 +60,7 @@ class Heartbeat:
     def changed(self) -> None:
         """Look again: work began after a pause, or a lease has another length."""
         self._is_blocked = False  # or this would not be called
+        self._failing_since = None  # what it was told of is over, or was written since
         self._changed.set()
         self._changed = anyio.Event()
         self._wake.set()
@@ -159,13 +164,13 @@ class Heartbeat:
                 each.deadline = beat.sent + renewal.lease.total_seconds()
                 rhythm.hasten(at_once=True)
         self.last_beat_at = self._store.clock.now()
-        if self.failing_since is not None:
+        if self._failing_since is not None:
             logger.info("heartbeats are written again")
-            self.failing_since = None
+            self._failing_since = None
 
     def _failed(self, error: GotasksError) -> None:
-        if self.failing_since is None:
-            self.failing_since = self._store.clock.now()
+        if self._failing_since is None:
+            self._failing_since = self._store.clock.now()
             logger.warning("a heartbeat could not be written, trying on: %s", error)
 
     def _stop(self, renewed: Renewed) -> None:

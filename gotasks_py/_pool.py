@@ -74,7 +74,16 @@ class Pool:
         self.is_stopping = False
         self.last_claim_at = store.clock.now()
         self.claimed_tasks = 0
-        self.failing_since: datetime | None = None
+        self._failing_since: datetime | None = None
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Since when claims that are wanted fail."""
+        return self._failing_since if self._is_wanted else None
+
+    @property
+    def _is_wanted(self) -> bool:
+        return any(source.is_wanted for source in self.sources)
 
     def is_silent(self, patience: timedelta) -> bool:
         """Whether claims should have been answered and were not."""
@@ -83,7 +92,7 @@ class Pool:
         if now - oldest > patience.total_seconds():
             return True
         # Workers that are all busy claim nothing, and owe nothing.
-        if not self.room.is_idle or not any(source.is_wanted for source in self.sources):
+        if not self.room.is_idle or not self._is_wanted:
             return False
         owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
         return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))
@@ -325,16 +334,16 @@ class Pool:
         for source in self.sources:
             source.ran_dry(source.epoch, now, pause)
             source.probe_at = now + pause
-        if self.failing_since is None:
-            self.failing_since = self._store.clock.now()
+        if self._failing_since is None:
+            self._failing_since = self._store.clock.now()
             logger.error("cannot claim tasks, trying on: %s", error)
 
     def _succeeded(self) -> None:
         self.last_claim_at = self._store.clock.now()
-        if self.failing_since is not None:
+        if self._failing_since is not None:
             logger.info("claiming again after %d failures", self._failures)
             self._failures = 0
-            self.failing_since = None
+            self._failing_since = None
             for source in self.sources:
                 source.nudge()
 

@@ -55,17 +55,78 @@ async def test_a_store_that_is_away_shows_until_it_is_back(store: FaultyStore) -
         await manager.enqueue("q", "work")
         await ears.wait("before_handle")
         store.before.update(claim=failing(AWAY), renew=failing(AWAY))
-        await anyio.sleep(30)
-        health = manager.health()
-        assert not health.ok
-        assert any(reason.startswith("claims from q fail since") for reason in health.reasons)
-        assert any(reason.startswith("heartbeats fail since") for reason in health.reasons)
+        await anyio.sleep(2.5)
+        assert any(
+            reason.startswith("heartbeats fail since") for reason in manager.health().reasons
+        )
+        await anyio.sleep(27.5)  # its lease is over, and there is nothing left to renew
+        (reason,) = manager.health().reasons
+        assert reason.startswith("claims from q fail since")
         store.before.clear()
         await anyio.sleep(5)
         await ears.wait("before_handle", 2)
         await anyio.sleep(2)
         assert manager.health().reasons == []
         await manager.stop(timeout=0)
+
+
+async def test_a_heartbeat_that_failed_is_forgotten_with_the_task_that_it_was_for(
+    store: FaultyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A manager that is idle, or whose tasks end before a beat is due, has nothing to renew."""
+    manager = a_manager(store, hooks=(ears := Ears()).hooks(), lease=seconds(3))
+
+    @manager.handler("q", "work")
+    async def work(lasting: float) -> None:
+        await anyio.sleep(lasting)
+
+    async with manager:
+        store.before["renew"] = failing(AWAY)
+        await manager.enqueue("q", "work", 2.0)
+        await ears.wait("before_handle")
+        await anyio.sleep(1.5)
+        (reason,) = manager.health().reasons
+        assert reason.startswith("heartbeats fail since")
+        await ears.wait("on_done")
+        await anyio.sleep(1)
+        assert manager.health().ok
+        store.before.clear()
+        await manager.enqueue("q", "work", 0.5)
+        await ears.wait("before_handle", 2)
+        assert manager.health().ok
+        await ears.wait("on_done", 2)
+
+        store.before["renew"] = failing(AWAY)
+        await manager.enqueue("q", "work", 2.0)
+        await ears.wait("before_handle", 3)
+        await anyio.sleep(1.5)
+        assert not manager.health().ok
+        assert caplog.text.count("a heartbeat could not be written") == 2
+
+
+async def test_claims_that_failed_are_no_concern_of_a_queue_that_was_paused(
+    store: FaultyStore,
+) -> None:
+    manager, operator = a_manager(store), a_manager(store)
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None: ...
+
+    async with manager:
+        store.before["claim"] = failing(AWAY)
+        await operator.enqueue("q", "work")
+        await anyio.sleep(5)
+        (reason,) = manager.health().reasons
+        assert reason.startswith("claims from q fail since")
+        await operator.pause("q")
+        await anyio.sleep(5)
+        assert manager.health().ok
+        await operator.resume("q")
+        await anyio.sleep(10)
+        assert not manager.health().ok
+        store.before.clear()
+        await anyio.sleep(10)
+        assert manager.health().ok
 
 
 async def test_reports_that_are_not_written_show_until_they_are(store: FaultyStore) -> None:
