@@ -117,6 +117,7 @@ class Cluster:
         is_write = kind is not FaultKind.CLOSE_CONNECTIONS
         data = {"failCommands": _WRITES if is_write else _COMMANDS, **_FAIL_POINTS[kind]}
         with self._admin(self._servers.primary()) as client:
+            began = time.monotonic()
             client.admin.command(
                 "configureFailPoint",
                 "failCommand",
@@ -125,6 +126,7 @@ class Cluster:
             )
             time.sleep(seconds)
             client.admin.command("configureFailPoint", "failCommand", mode="off")
+        self._ledger.write("failing", since=began, until=time.monotonic())
 
     def _see_election(self, former: int | None) -> None:
         """Wait until another than ``former`` is primary, and note when."""

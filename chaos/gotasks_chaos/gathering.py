@@ -50,6 +50,7 @@ _FACTS: Final[Mapping[str, Mapping[str, _Kind]]] = {
     "thawing": {"process": str},
     "ended": {"process": str, "code": int, "at": _NUMBER},
     "database": {"what": str},
+    "failing": {"since": _NUMBER, "until": _NUMBER},
     "overdue": {"what": str, "seconds": _NUMBER},
 }
 """What the audit reads in the lines of each event."""

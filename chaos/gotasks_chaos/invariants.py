@@ -151,8 +151,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
             "is well, and at no time that a loop crashed but for an outage; it begins within "
             "half a minute, leaves within half a minute when asked to, and not before; the "
             "first claim comes at most 5 s after the first bare write that a new primary "
-            "acknowledges, not counting when no worker was there, unless that one is lost "
-            "before; files and log records are bounded"
+            "acknowledges, not counting when no worker was there or commands were made to fail, "
+            "unless that one is lost before; files and log records are bounded"
         ),
         it_recovers,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from gotasks_chaos.evidence import Evidence, Process, Recovery
@@ -73,12 +74,16 @@ def _slowness(recovery: Recovery, evidence: Evidence) -> Iterator[str]:
 
 
 def _attended(since: float, until: float, evidence: Evidence) -> float:
-    """Tell for how many seconds of a span a worker was there that could have claimed something."""
+    """Tell for how many seconds of a span a worker was there that could have claimed something.
+
+    Not while the database was made to fail commands: it is what the storm did.
+    """
+    failing = [(line.facts["since"], line.facts["until"]) for line in evidence.noted("failing")]
     spans = sorted(
         span
         for process in evidence.processes
         if process.name.startswith("worker") and process.ready_at is not None
-        for span in process.spans(
+        for span in replace(process, gaps=[*process.gaps, *failing]).spans(
             max(since, process.ready_at),
             min(until, process.asked_to_leave or until, process.ended or until),
         )

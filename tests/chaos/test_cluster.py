@@ -31,9 +31,9 @@ class Hurt:
     """A cluster and its ledger."""
 
     def __init__(self, servers: LocalReplicaSet, folder: Path) -> None:
-        self._book = folder / "runner.ledger"
+        self.book = folder / "runner.ledger"
         self.servers = servers
-        self.cluster = Cluster(servers, Ledger(self._book))
+        self.cluster = Cluster(servers, Ledger(self.book))
 
     def by(self, *kinds: FaultKind) -> list[tuple[str, int]]:
         """Inflict faults; tell what was noted: what, and of which member."""
@@ -41,7 +41,7 @@ class Hurt:
             self.cluster.hurt(kind, BRIEFLY)
         self.cluster.close()
         assert not self.cluster.is_busy()
-        return [(line.facts["what"], line.facts["member"]) for line in read(self._book)]
+        return [(line.facts["what"], line.facts["member"]) for line in read(self.book)]
 
 
 @pytest.fixture
@@ -121,6 +121,9 @@ def test_commands_fail_for_a_while(hurt: Hurt, kind: FaultKind, *, is_done: bool
     # A lost reply is one to work that was done; a connection that is closed may come before it.
     assert failed
     assert (set(failed) <= there) or not is_done
+    (told,) = read(hurt.book)
+    assert told.event == "failing"
+    assert told.facts["until"] - told.facts["since"] >= 1.0
     write(hurt.servers)
 
 

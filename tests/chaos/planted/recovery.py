@@ -38,6 +38,10 @@ def alone(*processes: Process) -> Evidence:
     return evidence(processes=processes)
 
 
+def failing(since: float, until: float) -> Line:
+    return Line(until, "failing", {"since": since, "until": until})
+
+
 PLANTED: Planted = [
     (10, "waited 9.0 s", evidence(notes=[Line(1.0, "overdue", {"what": "t", "seconds": 9.0})])),
     (10, "key 'k' is stuck", evidence(notes=[probe("k", ok=False)])),
@@ -88,6 +92,20 @@ PLANTED: Planted = [
             runs=LATE,
             tasks=[SECOND],
             notes=of_database(*KILLED_AND_ELECTED, (11.9, "written", 1)),
+            processes=UNTIL_20,
+        ),
+    ),
+    (
+        10,
+        "a worker was there for 8.5 s of that",
+        evidence(
+            runs=LATE,
+            tasks=[SECOND],
+            notes=[
+                *of_database(*KILLED_AND_ELECTED, (6.1, "written", 1)),
+                failing(1.0, 2.0),
+                failing(6.0, 8.5),
+            ],
             processes=UNTIL_20,
         ),
     ),
@@ -166,6 +184,18 @@ SOUND: Sound = [
             runs=LATE,
             tasks=[SECOND],
             notes=of_database(*KILLED_AND_ELECTED, (12.1, "written", 1)),
+            processes=UNTIL_20,
+        ),
+    ),
+    (
+        "commands were made to fail, and the first claim came soon after",
+        evidence(
+            runs=LATE,
+            tasks=[SECOND],
+            notes=[
+                *of_database(*KILLED_AND_ELECTED, (6.1, "written", 1)),
+                failing(6.5, 12.5),
+            ],
             processes=UNTIL_20,
         ),
     ),
