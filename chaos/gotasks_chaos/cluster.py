@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from threading import Event
 from typing import Any, Final
 
 from pymongo import MongoClient
@@ -35,6 +36,7 @@ _WRITES: Final = ("insert", "update", "findAndModify")
 _CHANCE: Final = 0.3
 _ELECTION_SECONDS: Final = 120.0
 """Some ten are usual where all servers start at once; a starved machine is given more."""
+_IN_STEP_MS: Final = 30_000
 _WITNESSES: Final = 4
 
 
@@ -51,6 +53,7 @@ class Cluster:
         self._thread = ThreadPoolExecutor(1, "cluster")
         self._witnesses = ThreadPoolExecutor(_WITNESSES, "witness")
         self._begun: list[Future[None]] = []
+        self._is_abandoned = Event()
         self.faults: Mapping[FaultKind, Callable[[float], None]] = {
             **{kind: partial(self._fail, kind) for kind in _FAIL_POINTS},
             FaultKind.KILL_PRIMARY: self._kill_primary,
@@ -78,26 +81,36 @@ class Cluster:
         for fault in self._begun:
             fault.result()
 
+    def abandon(self) -> None:
+        """Leave out what is to come, and end what is under way; nothing if all has ended."""
+        self._is_abandoned.set()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._witnesses.shutdown(wait=True, cancel_futures=True)
+
     def _kill_primary(self, seconds: float) -> None:
-        victim = self._servers.primary()
+        victim = self._victim()
         self._servers.kill(victim)
         self._note("primary killed", victim)
-        self._see_election(victim)
-        time.sleep(seconds)
-        self._servers.restart(victim)
-        self._note("member back", victim)
+        try:
+            self._see_election(victim)
+            time.sleep(seconds)
+        finally:  # the next fault is to find all of them
+            self._servers.restart(victim)
+            self._note("member back", victim)
 
     def _freeze_primary(self, seconds: float) -> None:
-        victim = self._servers.primary()
+        victim = self._victim()
         self._servers.pause(victim)
         self._note("primary frozen", victim)
-        self._see_election(victim)
-        time.sleep(seconds)
-        self._servers.resume(victim)
-        self._note("member back", victim)
+        try:
+            self._see_election(victim)
+            time.sleep(seconds)
+        finally:
+            self._servers.resume(victim)
+            self._note("member back", victim)
 
     def _step_down(self, seconds: float) -> None:
-        victim = self._servers.primary()
+        victim = self._victim()
         with self._admin(victim) as client, suppress(PyMongoError):
             client.admin.command("replSetStepDown", max(1, round(seconds)), force=True)
         self._note("primary stepped down", victim)
@@ -128,10 +141,25 @@ class Cluster:
             client.admin.command("configureFailPoint", "failCommand", mode="off")
         self._ledger.write("failing", since=began, until=time.monotonic())
 
+    def _victim(self) -> int:
+        """Choose the primary, when every member has what it has.
+
+        One that is rolling back what it alone had cannot vote, and waits for who has gone: with
+        the primary away there would be two missing of three, and no majority for minutes.
+        """
+        primary = self._servers.primary()
+        everywhere = WriteConcern(w=len(self._servers.members), wtimeout=_IN_STEP_MS)
+        with suppress(PyMongoError), self._admin(primary) as client:
+            witnessed = client["gotasks_chaos"].get_collection(
+                "witnessed", write_concern=everywhere
+            )
+            witnessed.insert_one({})
+        return self._servers.primary()
+
     def _see_election(self, former: int | None) -> None:
         """Wait until another than ``former`` is primary, and note when."""
         deadline = time.monotonic() + _ELECTION_SECONDS
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._is_abandoned.is_set():
             for index, member in enumerate(self._servers.members):
                 if index != former and member.is_running and self._is_primary(index):
                     self._note("elected", index)

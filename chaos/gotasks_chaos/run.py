@@ -95,7 +95,11 @@ def _database(request: Request, book: Ledger) -> Generator[tuple[str, Cluster | 
         yield request.uri, None
         return
     with LocalReplicaSet(members=request.profile.members, test_commands=True) as servers:
-        yield servers.uri, Cluster(servers, book)
+        cluster = Cluster(servers, book)
+        try:
+            yield servers.uri, cluster
+        finally:
+            cluster.abandon()
 
 
 def _must_answer(uri: str) -> None:

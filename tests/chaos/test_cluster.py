@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ class Hurt:
             self.cluster.hurt(kind, BRIEFLY)
         self.cluster.close()
         assert not self.cluster.is_busy()
+        return self.told()
+
+    def told(self) -> list[tuple[str, int]]:
+        """Tell what was noted so far."""
         return [(line.facts["what"], line.facts["member"]) for line in read(self.book)]
 
 
@@ -76,6 +81,34 @@ def test_a_primary_is_lost_and_another_elected(hurt: Hurt, kind: FaultKind, what
     assert back == [("member back", before)]
     assert written == ("written", after)
     assert all(member.is_running for member in hurt.servers.members)
+    write(hurt.servers)
+
+
+def test_a_primary_is_hurt_when_all_others_have_what_it_has(hurt: Hurt) -> None:
+    """Otherwise two of three may be missing, of which one is known to be hurt."""
+    primary = hurt.servers.primary()
+    behind = (primary + 1) % 3
+    hurt.servers.pause(behind)
+    try:
+        hurt.cluster.hurt(FaultKind.KILL_PRIMARY, BRIEFLY)
+        time.sleep(1.0)  # a server can only be seen to live on
+        assert hurt.told() == []
+    finally:
+        hurt.servers.resume(behind)
+
+    assert hurt.by()[0] == ("primary killed", primary)
+    write(hurt.servers)
+
+
+def test_what_is_to_come_is_left_out_when_a_run_is_given_up(hurt: Hurt) -> None:
+    for _ in range(3):
+        hurt.cluster.hurt(FaultKind.STEP_DOWN, BRIEFLY)
+
+    hurt.cluster.abandon()
+
+    assert not hurt.cluster.is_busy()
+    assert [what for what, _ in hurt.told()].count("primary stepped down") <= 1
+    hurt.cluster.abandon()
     write(hurt.servers)
 
 
