@@ -78,8 +78,8 @@ class Checkup:
         lapsed = self._lapsed()
         if lapsed:
             yield f"the leases of {len(lapsed)} running tasks are not renewed"
-        if self.heartbeat.failing_since is not None:
-            yield f"heartbeats fail since {self.heartbeat.failing_since}"
+        if (since := self.heartbeat.failing_since) is not None:
+            yield f"heartbeats fail since {since}"
         if self.heartbeat.is_loop_blocked:
             yield "a handler blocks the event loop"
 

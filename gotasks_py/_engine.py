@@ -125,7 +125,7 @@ class Engine:
             runner=self._runner,
             running=self._running,
             supervisor=self._supervisor,
-            work_began=self._heartbeat.changed,
+            work_began=self._heartbeat.began,
         )
 
     def _made_checkup(self) -> Checkup:

@@ -50,17 +50,22 @@ class Heartbeat:
     @property
     def failing_since(self) -> datetime | None:
         """Since when beats could not be written for what runs."""
-        return self._failing_since if self._running.by_token else None
+        running = list(self._running.by_token.values())
+        return self._failing_since if any(each.is_renewable for each in running) else None
 
     @property
     def is_loop_blocked(self) -> bool:
         """Whether a handler that runs keeps the event loop from everything else."""
         return self._is_blocked and bool(self._running.by_token)
 
+    def began(self) -> None:
+        """Look again: work began after a pause, and what beats had failed for is over."""
+        self._failing_since = None
+        self.changed()
+
     def changed(self) -> None:
-        """Look again: work began after a pause, or a lease has another length."""
+        """Look again: there is work, or a lease has another length."""
         self._is_blocked = False  # or this would not be called
-        self._failing_since = None  # what it was told of is over, or was written since
         self._changed.set()
         self._changed = anyio.Event()
         self._wake.set()

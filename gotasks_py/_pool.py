@@ -78,12 +78,9 @@ class Pool:
 
     @property
     def failing_since(self) -> datetime | None:
-        """Since when claims that are wanted fail."""
-        return self._failing_since if self._is_wanted else None
-
-    @property
-    def _is_wanted(self) -> bool:
-        return any(source.is_wanted for source in self.sources)
+        """Since when claims fail, unless nothing is to be claimed."""
+        is_held = all(source.is_held for source in self.sources)
+        return None if is_held else self._failing_since
 
     def is_silent(self, patience: timedelta) -> bool:
         """Whether claims should have been answered and were not."""
@@ -92,7 +89,7 @@ class Pool:
         if now - oldest > patience.total_seconds():
             return True
         # Workers that are all busy claim nothing, and owe nothing.
-        if not self.room.is_idle or not self._is_wanted:
+        if not self.room.is_idle or not any(source.is_wanted for source in self.sources):
             return False
         owing = self._store.clock.now() - max(self.last_claim_at, self._paced_at)
         return owing > max(patience, timedelta(seconds=2 * self._pause_seconds))

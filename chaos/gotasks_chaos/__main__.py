@@ -59,12 +59,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             documents.append(document)
             _report(options.report, documents)
     except KeyboardInterrupt:
+        _conclude(documents)
         print("interrupted: nothing was audited", file=sys.stderr)
         return 128 + signal.SIGINT
     except _REFUSALS as error:
+        _conclude(documents)
         parser.error(str(error).partition(", Timeout: ")[0])
-    print(verdict(documents))
+    _conclude(documents)
     return int(any(map(_is_violated, documents)))
+
+
+def _conclude(documents: Sequence[Mapping[str, Any]]) -> None:
+    if documents:
+        print(verdict(documents), flush=True)
 
 
 def _report(path: Path | None, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -91,9 +98,9 @@ def _documents(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         with _folder(request, options.keep) as folder:
             run(request, folder)
             document = to_document(record.read(folder), gather(folder))
+            yield document
             if options.keep is None and _is_violated(document):
                 _save(folder)
-            yield document
 
 
 def _is_violated(document: Mapping[str, Any]) -> bool:
@@ -102,8 +109,12 @@ def _is_violated(document: Mapping[str, Any]) -> bool:
 
 def _save(folder: Path) -> None:
     """Keep the evidence although nobody asked: the same plan may not violate anything again."""
-    saved = copytree(folder, mkdtemp(prefix="gotasks-chaos-violated-"), dirs_exist_ok=True)
-    print(f"the evidence is kept in {saved}", flush=True)
+    try:
+        saved = copytree(folder, mkdtemp(prefix="gotasks-chaos-violated-"), dirs_exist_ok=True)
+    except OSError as error:
+        print(f"the evidence could not be kept: {error}", file=sys.stderr, flush=True)
+    else:
+        print(f"the evidence is kept in {saved}", flush=True)
 
 
 @contextmanager

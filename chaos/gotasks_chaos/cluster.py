@@ -90,10 +90,10 @@ class Cluster:
     def _kill_primary(self, seconds: float) -> None:
         victim = self._victim()
         self._servers.kill(victim)
-        self._note("primary killed", victim)
         try:
+            self._note("primary killed", victim)
             self._see_election(victim)
-            time.sleep(seconds)
+            self._is_abandoned.wait(seconds)
         finally:  # the next fault is to find all of them
             self._servers.restart(victim)
             self._note("member back", victim)
@@ -101,10 +101,10 @@ class Cluster:
     def _freeze_primary(self, seconds: float) -> None:
         victim = self._victim()
         self._servers.pause(victim)
-        self._note("primary frozen", victim)
         try:
+            self._note("primary frozen", victim)
             self._see_election(victim)
-            time.sleep(seconds)
+            self._is_abandoned.wait(seconds)
         finally:
             self._servers.resume(victim)
             self._note("member back", victim)
@@ -142,7 +142,7 @@ class Cluster:
         self._ledger.write("failing", since=began, until=time.monotonic())
 
     def _victim(self) -> int:
-        """Choose the primary, when every member has what it has.
+        """Choose the primary, when every member has what it has, or half a minute has passed.
 
         One that is rolling back what it alone had cannot vote, and waits for who has gone: with
         the primary away there would be two missing of three, and no majority for minutes.
@@ -173,7 +173,7 @@ class Cluster:
         """Note when a bare write is acknowledged: no claim can be, before the database is able."""
         with suppress(PyMongoError), self._admin(primary) as client:
             witnessed = client["gotasks_chaos"].get_collection(
-                "witnessed", write_concern=WriteConcern("majority")
+                "witnessed", write_concern=WriteConcern("majority", wtimeout=_IN_STEP_MS)
             )
             witnessed.insert_one({})
             self._note("written", primary)

@@ -112,8 +112,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "that is what a unique key is for",
         (
             "For each pair of tasks of a key, the time from the later acknowledgement or first "
-            "start to the earlier end; nobody is refused for a key that nobody can have held; "
-            "nothing final holds one"
+            "start to the earlier end; nobody is refused for a key that nobody can have held "
+            "a quarter of a second before; nothing final holds one"
         ),
         keys_are_unique,
     ),

@@ -120,10 +120,10 @@ def text(document: Mapping[str, Any]) -> str:
     ]
     for each in document["invariants"]:
         wrong = each["violations"]
-        verdict = "holds" if each["examined"] else "UNTRIED"
-        verdict = f"{len(wrong)} VIOLATIONS" if wrong else verdict
+        found = "holds" if each["examined"] else "UNTRIED"
+        found = f"{len(wrong)} VIOLATIONS" if wrong else found
         lines.append(
-            f"  {each['number']:>2} {verdict}, {each['examined']} examined: {each['promise']}"
+            f"  {each['number']:>2} {found}, {each['examined']} examined: {each['promise']}"
         )
         lines += [f"       {message}" for message in wrong[:_SHOWN]]
         if wrong:

@@ -112,6 +112,20 @@ def test_what_is_to_come_is_left_out_when_a_run_is_given_up(hurt: Hurt) -> None:
     write(hurt.servers)
 
 
+def test_a_primary_comes_back_when_a_run_is_given_up(hurt: Hurt) -> None:
+    primary = hurt.servers.primary()
+    hurt.cluster.hurt(FaultKind.KILL_PRIMARY, 100.0)
+    while not hurt.told():
+        time.sleep(0.02)  # until the process is gone
+
+    hurt.cluster.abandon()
+
+    assert ("member back", primary) in hurt.told()
+    assert all(member.is_running for member in hurt.servers.members)
+    hurt.servers.primary()
+    write(hurt.servers)
+
+
 def test_all_servers_are_killed_and_start_again(hurt: Hurt) -> None:
     pids = {member.pid for member in hurt.servers.members}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import tempfile
 import time
 from dataclasses import asdict, replace
@@ -129,6 +131,32 @@ def test_what_was_violated_is_kept_and_told_once_more_at_the_end(
     assert main([*told, "--mode", "pipeline"]) == 0
     assert capsys.readouterr().out.endswith("\nnothing was violated in 1 run\n")
     assert list(tmp_path.iterdir()) == [saved]
+
+
+def test_a_violation_is_told_though_the_next_run_fails_and_nothing_can_be_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(request: Request, folder: Path) -> None:
+        if request.mode == "pipeline":
+            msg = "did not leave"
+            raise StuckError(msg)
+        Ledger(folder / "runner.ledger").write("overdue", what="task 7", seconds=90.0)
+        leave_empty(folder, request)
+
+    def full(**_: str) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.delenv("GOTASKS_MONGODB_URI", raising=False)
+    monkeypatch.setattr("gotasks_chaos.__main__.run", run)
+    monkeypatch.setattr("gotasks_chaos.__main__.mkdtemp", full)
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["--profile", "zombies", "--seed", "3", "--duration", "9s"])
+
+    told = capsys.readouterr()
+    assert "single mode, seed 3: task 7 waited 90.0 s\n" in told.out.splitlines(keepends=True)[-1]
+    assert "the evidence could not be kept: [Errno 28] No space left on device" in told.err
+    assert told.err.endswith("did not leave\n")
 
 
 def test_a_replay_on_a_cluster_of_ones_own_leaves_its_servers_alone(

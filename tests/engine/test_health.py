@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from gotasks_py import MetricsConfig
+from gotasks_py import MetricsConfig, TaskContext
 from tests.engine.world import AWAY, Ears, FaultyStore, a_manager, failing, seconds
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +102,32 @@ async def test_a_heartbeat_that_failed_is_forgotten_with_the_task_that_it_was_fo
         await anyio.sleep(1.5)
         assert not manager.health().ok
         assert caplog.text.count("a heartbeat could not be written") == 2
+
+
+async def test_a_lease_that_is_extended_says_nothing_of_the_others(store: FaultyStore) -> None:
+    manager = a_manager(store, hooks=(ears := Ears()).hooks(), lease=seconds(3))
+
+    @manager.handler("q", "extends")
+    async def extends(ctx: TaskContext, payload: None) -> None:
+        await anyio.sleep(1.5)
+        store.before.clear()
+        await ctx.extend_lease(seconds(20))
+        store.before["renew"] = failing(AWAY)
+        await anyio.sleep(100)
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        await anyio.sleep(100)
+
+    async with manager:
+        store.before["renew"] = failing(AWAY)
+        await manager.enqueue("q", "extends")
+        await manager.enqueue("q", "work")
+        await ears.wait("before_handle", 2)
+        await anyio.sleep(1.6)
+        (reason,) = manager.health().reasons
+        assert reason.startswith("heartbeats fail since")
+        await manager.stop(timeout=0)
 
 
 async def test_claims_that_failed_are_no_concern_of_a_queue_that_was_paused(

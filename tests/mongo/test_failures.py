@@ -44,7 +44,7 @@ def bulk_error(*told: dict[str, Any]) -> BulkWriteError:
         (OperationFailure("there is no such command", 59), False),
     ],
 )
-def test_a_server_that_is_not_primary_any_more_is_an_outage(
+def test_what_may_pass_by_itself_is_an_outage(
     error: PyMongoError, is_outage: bool
 ) -> None:
     with pytest.raises(StoreError) as raised, translated("write", task_id="t"):

@@ -49,6 +49,13 @@ PLANTED: Planted = [
             [A, asked("b", key="k", at=3.0, answered_at=3.1, **REFUSED)], [ran("a")], [DONE_A]
         ),
     ),
+    (
+        7,
+        "nobody held 'k'",
+        evidence(
+            [A, asked("b", key="k", at=2.9, answered_at=3.0, **REFUSED)], [ran("a")], [DONE_A]
+        ),
+    ),
     (7, "asked for no key", evidence([asked(**REFUSED)], [], [])),
     (7, "is done, and holds 'k'", evidence([asked(key="k")], tasks=[stored(held_key="k")])),
     (8, "was started", evidence(runs=[ran(run_at=WALL + 2.1)])),
