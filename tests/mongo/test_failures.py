@@ -44,9 +44,7 @@ def bulk_error(*told: dict[str, Any]) -> BulkWriteError:
         (OperationFailure("there is no such command", 59), False),
     ],
 )
-def test_what_may_pass_by_itself_is_an_outage(
-    error: PyMongoError, is_outage: bool
-) -> None:
+def test_what_may_pass_by_itself_is_an_outage(error: PyMongoError, is_outage: bool) -> None:
     with pytest.raises(StoreError) as raised, translated("write", task_id="t"):
         raise error
 
