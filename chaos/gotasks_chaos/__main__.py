@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _report(options.report, documents)
     except KeyboardInterrupt:
         _conclude(documents)
-        print("interrupted: nothing was audited", file=sys.stderr)
+        print("interrupted: what was under way was not audited", file=sys.stderr)
         return 128 + signal.SIGINT
     except _REFUSALS as error:
         _conclude(documents)

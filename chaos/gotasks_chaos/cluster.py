@@ -36,7 +36,7 @@ _WRITES: Final = ("insert", "update", "findAndModify")
 _CHANCE: Final = 0.3
 _ELECTION_SECONDS: Final = 120.0
 """Some ten are usual where all servers start at once; a starved machine is given more."""
-_IN_STEP_MS: Final = 30_000
+_WRITE_MS: Final = 30_000
 _WITNESSES: Final = 4
 
 
@@ -147,13 +147,8 @@ class Cluster:
         One that is rolling back what it alone had cannot vote, and waits for who has gone: with
         the primary away there would be two missing of three, and no majority for minutes.
         """
-        primary = self._servers.primary()
-        everywhere = WriteConcern(w=len(self._servers.members), wtimeout=_IN_STEP_MS)
-        with suppress(PyMongoError), self._admin(primary) as client:
-            witnessed = client["gotasks_chaos"].get_collection(
-                "witnessed", write_concern=everywhere
-            )
-            witnessed.insert_one({})
+        with suppress(PyMongoError):
+            self._write(self._servers.primary(), len(self._servers.members))
         return self._servers.primary()
 
     def _see_election(self, former: int | None) -> None:
@@ -171,12 +166,15 @@ class Cluster:
 
     def _see_write(self, primary: int) -> None:
         """Note when a bare write is acknowledged: no claim can be, before the database is able."""
-        with suppress(PyMongoError), self._admin(primary) as client:
-            witnessed = client["gotasks_chaos"].get_collection(
-                "witnessed", write_concern=WriteConcern("majority", wtimeout=_IN_STEP_MS)
-            )
-            witnessed.insert_one({})
+        with suppress(PyMongoError):
+            self._write(primary, "majority")
             self._note("written", primary)
+
+    def _write(self, primary: int, acknowledged_by: int | str) -> None:
+        concern = WriteConcern(acknowledged_by, wtimeout=_WRITE_MS)
+        with self._admin(primary) as client:
+            database = client["gotasks_chaos"]
+            database.get_collection("witnessed", write_concern=concern).insert_one({})
 
     def _is_primary(self, index: int) -> bool:
         with suppress(PyMongoError), self._admin(index) as client:

@@ -64,6 +64,14 @@ def write(servers: LocalReplicaSet) -> None:
         client["demo"]["things"].insert_one({})
 
 
+def await_write(uri: str) -> None:
+    """Wait until a write waits for all members."""
+    of_witness = {"$match": {"ns": "gotasks_chaos.witnessed", "command.insert": "witnessed"}}
+    with MongoClient[dict[str, Any]](uri) as client:
+        while not list(client.admin.aggregate([{"$currentOp": {}}, of_witness])):
+            pass
+
+
 @pytest.mark.parametrize(
     ("kind", "what"),
     [
@@ -91,7 +99,7 @@ def test_a_primary_is_hurt_when_all_others_have_what_it_has(hurt: Hurt) -> None:
     hurt.servers.pause(behind)
     try:
         hurt.cluster.hurt(FaultKind.KILL_PRIMARY, BRIEFLY)
-        time.sleep(1.0)  # a server can only be seen to live on
+        await_write(hurt.servers.members[primary].uri)
         assert hurt.told() == []
     finally:
         hurt.servers.resume(behind)
