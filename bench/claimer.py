@@ -15,6 +15,7 @@ from bench.scene import DATABASE, NOTE, QUEUE
 from gotasks_mongostore import MongoStore
 from gotasks_py import MetricsConfig, QueuePolicy
 from gotasks_py._allowance import Allowance
+from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
 from gotasks_py._pool import Pool
 from gotasks_py._rotation import LaneRotation
@@ -36,6 +37,7 @@ async def main(uri: str, namespace: str, lanes: int, claimers: int, claims: int)
         poll=timedelta(seconds=1),
         meter=Meter(store.clock, MetricsConfig(), "claimer", is_kept=False),
         allowance=Allowance(),
+        closing=Closing(),
     )
     left = claims
 

@@ -11,6 +11,7 @@ import anyio
 
 from gotasks_py._allowance import Allowance
 from gotasks_py._attempt import AttemptRunner
+from gotasks_py._closing import Closing
 from gotasks_py._config import EngineConfig
 from gotasks_py._janitor import Loop
 from gotasks_py._pipeline import CLAIMS_AT_ONCE, Pipeline
@@ -42,6 +43,7 @@ class Crew:
     running: RunningTasks
     supervisor: Supervisor
     work_began: Callable[[], None]
+    closing: Closing
     pools: Sequence[Pool] = field(init=False)
     _pipelines: dict[Pool, Pipeline] = field(default_factory=dict[Pool, Pipeline])
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -222,4 +224,5 @@ class Crew:
             poll=config.poll,
             meter=self.runner.meter,
             allowance=self._allowance,
+            closing=self.closing,
         )

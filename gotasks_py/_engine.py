@@ -12,6 +12,7 @@ import anyio
 
 from gotasks_py._attempt import AttemptRunner
 from gotasks_py._checkup import Checkup
+from gotasks_py._closing import Closing
 from gotasks_py._config import EngineConfig
 from gotasks_py._crew import Crew
 from gotasks_py._heartbeat import Heartbeat
@@ -73,7 +74,8 @@ class Engine:
         self._running = RunningTasks()
         self._stopping = anyio.Event()
         self._supervisor = Supervisor(store.clock.monotonic, is_ending=self._stopping.is_set)
-        self._settler = Settler(store, books.meter)
+        self._closing = Closing()
+        self._settler = Settler(store, books.meter, self._closing)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._recorder = (
             None
@@ -126,6 +128,7 @@ class Engine:
             running=self._running,
             supervisor=self._supervisor,
             work_began=self._heartbeat.began,
+            closing=self._closing,
         )
 
     def _made_checkup(self) -> Checkup:
@@ -149,7 +152,9 @@ class Engine:
         """Claim no more, let handlers finish for ``grace``, then cancel and hand back.
 
         Leases are renewed meanwhile. A handler that ignores its cancellation is left
-        behind; its task is handed back all the same, and its late outcome is refused.
+        behind; its task is handed back all the same, and its late outcome is refused. Apart
+        from that nothing is under way any more when this returns: whoever closes the store
+        then takes it from nobody.
         """
         if self.over.is_set():
             return
@@ -221,11 +226,7 @@ class Engine:
             self.failure = error
             logger.exception("manager %s failed", self.id)
         finally:
-            await self._write_gathered()
-            await self._return_unanswered()
-            await self._orders.forget()
-            if self._presence is not None:
-                await self._presence.leave()
+            await self._say_the_last()
             self._started.set()
             self._ended.set()
             self.over.set()
@@ -282,10 +283,14 @@ class Engine:
             )
         config = self._config.janitor
         if config is not None:
-            reaper = Reaper(self._store, self._hooks, self._books.meter, config.reap_batch)
+            reaper = Reaper(
+                self._store, self._hooks, self._books.meter, config.reap_batch, self._closing
+            )
             yield Duty(name="reap", interval=config.reap_interval, do=reaper.reap)
         if config is not None and isinstance(self._store, Sweeping):
-            sweeper = Sweeper(self._store, self._books.meter, config.reap_batch, self.nudge)
+            sweeper = Sweeper(
+                self._store, self._books.meter, config.reap_batch, self.nudge, self._closing
+            )
             yield Duty(name="rescue", interval=config.rescue_interval, do=sweeper.rescue)
             yield Duty(name="sweep", interval=config.sweep_interval, do=sweeper.sweep)
 
@@ -295,7 +300,7 @@ class Engine:
             await self._stopping.wait()
         finally:
             if not self._stopping.is_set():
-                self._settler.give_up()
+                self._closing.begin(_LAST_WRITES.total_seconds())
                 self.interrupt()
 
     async def _ended_within(self, span: timedelta) -> bool:
@@ -305,15 +310,13 @@ class Engine:
 
     async def _leave_behind(self) -> None:
         """Hand back the tasks of handlers that ignore their cancellation, and give them up."""
-        self._settler.give_up()
-        stuck = [
-            each
-            for each in self._running.by_token.values()
-            if not each.is_over and each.completion is None
-        ]
+        self._closing.begin(_LAST_WRITES.total_seconds())
+        deaf = [each for each in self._running.by_token.values() if each.is_deaf]
         with anyio.move_on_after(_LAST_WRITES.total_seconds()):
             async with anyio.create_task_group() as group:
-                for running in stuck:
+                for running in deaf:
+                    if running.completion is not None:
+                        continue
                     logger.error(
                         "the handler of task %s ignores its cancellation, leaving it behind",
                         running.task.id,
@@ -321,21 +324,25 @@ class Engine:
                     )
                     group.start_soon(self._runner.abandon, running)
         self._scope.cancel()
-        await self._ended_within(_LAST_WRITES / 10)
+        await self._ended_within(_LAST_WRITES / 10 if deaf else _LAST_WRITES * 3)
 
-    async def _write_gathered(self) -> None:
-        """Record the successes that nobody has come to: asyncio has closed its event loop."""
-        if self._recorder is not None:
-            with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
+    async def _say_the_last(self) -> None:
+        self._closing.limit(_LAST_WRITES.total_seconds())
+        with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
+            if self._recorder is not None:
+                # The successes that nobody has come to: asyncio has closed its event loop.
                 await self._recorder.write_rest()
+            await self._return_unanswered()
+        await self._orders.forget()
+        if self._presence is not None:
+            await self._presence.leave()
 
     async def _return_unanswered(self) -> None:
         """Hand back what claims took whose answers were lost: no task waits out its lease."""
-        with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
-            for pool in self._crew.pools:
-                try:
-                    while claimed := await pool.recovered():
-                        running = claimed.running(self._config.lease)
-                        await self._settler.let_go(running, running.handed_back())
-                except StoreError as error:
-                    logger.warning("cannot look for claims without an answer: %s", error)
+        for pool in self._crew.pools:
+            try:
+                while claimed := await pool.recovered():
+                    running = claimed.running(self._config.lease)
+                    await self._settler.let_go(running, running.handed_back())
+            except StoreError as error:
+                logger.warning("cannot look for claims without an answer: %s", error)

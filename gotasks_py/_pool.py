@@ -19,6 +19,7 @@ import anyio
 
 from gotasks_py._allowance import Allowance
 from gotasks_py._claims import Claimed, LostClaims, Sent
+from gotasks_py._closing import Closing
 from gotasks_py._headcount import Headcount
 from gotasks_py._meter import Meter
 from gotasks_py._scheduling import QueueOrder, Scheduler, Source
@@ -53,6 +54,7 @@ class Pool:
         poll: timedelta,
         meter: Meter,
         allowance: Allowance,
+        closing: Closing,
     ) -> None:
         self._store = store
         self._allowance = allowance
@@ -65,6 +67,7 @@ class Pool:
         self._poll_seconds = poll.total_seconds()
         for source in sources:
             source.lane_pause = self._poll_seconds
+        self._closing = closing
         self._lost = LostClaims(store, meter, allowance)
         self._in_flight: set[Sent] = set()
         self._failures = 0
@@ -278,7 +281,7 @@ class Pool:
         source.in_hand += asked_for
         called = source.claim_begins()
         try:
-            with source.lanes.claiming(lanes):
+            with source.lanes.claiming(lanes), self._closing.in_time():
                 taken = await sent.answer(self._store)
             unused -= len(taken)
         except (StoreUnavailableError, anyio.get_cancelled_exc_class()):
@@ -316,7 +319,8 @@ class Pool:
         Raises:
             StoreError: the store does not say; ask again.
         """
-        claimed = await self._lost.recovered()
+        with self._closing.in_time():
+            claimed = await self._lost.recovered()
         if claimed is not None:
             self.claimed_tasks += 1
             self.room.wake_one()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.store import Store
@@ -24,13 +25,15 @@ class Reaper:
     hooks: HookCaller
     meter: Meter
     batch: int
+    closing: Closing
 
     async def reap(self) -> bool:
         """End one batch; tell whether there may be more."""
         reaped: Sequence[Task] = ()
         # Shielded: what was reaped is counted and told.
         with anyio.CancelScope(shield=True):
-            reaped = await self.store.reap(self.batch)
+            with self.closing.in_time():
+                reaped = await self.store.reap(self.batch)
             for task in reaped:
                 self.meter.reaped(task)
                 logger.warning(

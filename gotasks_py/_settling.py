@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import anyio
 
+from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
 from gotasks_py._running import Running
 from gotasks_py.backoff import Exponential
@@ -34,20 +35,16 @@ class Settler:
     ownership, not the time, and while the database is away nobody else can claim.
     """
 
-    def __init__(self, store: Store, meter: Meter) -> None:
+    def __init__(self, store: Store, meter: Meter, closing: Closing) -> None:
         self._store = store
         self._meter = meter
-        self._giving_up = anyio.Event()
-
-    def give_up(self) -> None:
-        """Stop trying while the store is away; the process is about to end."""
-        self._giving_up.set()
+        self._closing = closing
 
     async def settle(self, running: Running, patch: Patch) -> bool:
         """Apply a patch; ``False`` if the fence refused it.
 
         Raises:
-            StoreUnavailableError: the store stayed away until :meth:`give_up`.
+            StoreUnavailableError: the store stayed away until the run was closing.
             StoreError: the store refuses this patch for good.
         """
         return await self._persist(partial(self._store.settle, running.ref, patch), [running.ref])
@@ -58,7 +55,7 @@ class Settler:
         """Apply a patch to many tasks; tell the tokens that the fence refused.
 
         Raises:
-            StoreUnavailableError: the store stayed away until :meth:`give_up`.
+            StoreUnavailableError: the store stayed away until the run was closing.
             StoreError: the store refuses the patch, or one of the values, for good.
         """
         return await self._persist(partial(self._store.settle_many, refs, patch, values), refs)
@@ -85,9 +82,10 @@ class Settler:
         sent = clock.monotonic()
         while clock.monotonic() - sent < running.lease.total_seconds() / 2:
             try:
-                has_begun = await self._store.settle(running.ref, patch)
+                with self._closing.in_time():
+                    has_begun = await self._store.settle(running.ref, patch)
             except StoreUnavailableError:
-                if self._giving_up.is_set():
+                if self._closing.has_begun.is_set():
                     return None
                 await self._pause(1)
             except StoreError as error:
@@ -145,11 +143,12 @@ class Settler:
         failures = 0
         while True:
             try:
-                return await write()
+                with self._closing.in_time():
+                    return await write()
             except StoreError as error:
                 failures += 1
                 is_final = not isinstance(error, StoreUnavailableError) and failures >= _REFUSALS
-                if is_final or self._giving_up.is_set():
+                if is_final or self._closing.has_begun.is_set():
                     raise
                 if failures == 1:
                     self._warn(refs, error)
@@ -157,7 +156,7 @@ class Settler:
 
     async def _pause(self, failures: int) -> None:
         with anyio.move_on_after(_PAUSE(failures).total_seconds()):
-            await self._giving_up.wait()
+            await self._closing.has_begun.wait()
 
     def _warn(self, refs: Sequence[LeaseRef], error: StoreError) -> None:
         about = {"task_id": str(refs[0].id)} if len(refs) == 1 else {}

@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio
 
+from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
 from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import Status, Task, TaskId
@@ -29,12 +30,13 @@ class Sweeper:
     batch: int
     nudge: Callable[[str, datetime | None, Sequence[TaskId]], None]
     """Says that there is work: no feed tells of what was rescued."""
+    closing: Closing
 
     async def rescue(self) -> bool:
         """Move one batch of stuck tasks; tell whether there may be more."""
         rescued: Sequence[Task] = ()
         # Shielded: what was moved is counted and told.
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True), self.closing.in_time():
             rescued = await self.store.rescue(self.batch)
         for task in rescued:
             self.meter.rescued(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -173,6 +174,12 @@ class _Seen:
     frozen_at: float | None = None
     gaps: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
+    @property
+    def worked_until(self) -> float:
+        """Until when it had to be well; who leaves has its own time for that."""
+        ends = [each for each in (self.asked_to_leave, self.ended) if each is not None]
+        return min(ends, default=math.inf)
+
 
 def _processes(notes: Sequence[Line], books: Mapping[str, Sequence[Line]]) -> Iterator[Process]:
     calm = max((line.at for line in notes if line.event == "calm"), default=0.0)
@@ -193,7 +200,7 @@ def _processes(notes: Sequence[Line], books: Mapping[str, Sequence[Line]]) -> It
             was_killed=each.was_killed,
             gaps=sorted([*gaps, *each.gaps]),
             ready_at=first[0].at if first else None,
-            complaints=_complaints(reports, sorted([*gaps, *each.gaps]), calm, each.ended),
+            complaints=_complaints(reports, sorted([*gaps, *each.gaps]), calm, each.worked_until),
             crashes=sorted({each for line in reports for each in _crashes(line)}),
             asked_to_leave=each.asked_to_leave,
             left_early=each.asked_to_leave is not None and each.asked_to_leave <= over,
@@ -203,11 +210,11 @@ def _processes(notes: Sequence[Line], books: Mapping[str, Sequence[Line]]) -> It
 
 
 def _complaints(
-    reports: Sequence[Line], gaps: Sequence[tuple[float, float]], calm: float, ended: float | None
+    reports: Sequence[Line], gaps: Sequence[tuple[float, float]], calm: float, worked_until: float
 ) -> Sequence[str]:
     """Tell what a worker said of itself last, before all was calm; nothing of one that starved."""
     since = calm - _LATELY_SECONDS
-    if not reports or reports[0].at > since or (ended is not None and ended < calm):
+    if not reports or reports[0].at > since or worked_until < calm:
         return ()
     stood_still = sum(min(end, calm) - max(start, since) for start, end in gaps if end > since)
     if stood_still > _LATELY_SECONDS / 2:

@@ -125,6 +125,14 @@ def test_who_tells_nothing_of_itself_is_not_well(folder: Path) -> None:
     assert worker(folder).complaints == ["it tells nothing"]
 
 
+def test_who_leaves_while_all_gets_calm_is_given_its_time(folder: Path) -> None:
+    asked = [18.0, "stopping", {"process": "worker-0"}]
+    write(folder / "runner.ledger", [LIFE[0], asked, LIFE[1], LIFE[3]])
+    write(folder / "worker-0.ledger", [*WELL[:20], [25.0, "left", {}]])
+
+    assert list(worker(folder).complaints) == []
+
+
 def test_who_hardly_got_to_run_speaks_of_that(folder: Path) -> None:
     gap = [19.9, "gap", {"since": 17.0, "until": 19.8}]
     write(folder / "worker-0.ledger", [*WELL[:33], gap])

@@ -19,7 +19,7 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import ConfigurationError, Manager, Status, TaskPolicy
+from gotasks_py import ConfigurationError, Manager, MetricsConfig, Status, TaskPolicy
 from gotasks_py.task import Task
 from tests.engine.world import AWAY, ONCE, Ears, FaultyStore, a_manager, failing, real_time, seconds
 
@@ -209,6 +209,42 @@ async def test_a_stop_ends_although_the_store_is_away(store: FaultyStore) -> Non
     assert anyio.current_time() - began < 10
     assert (await slow.task(task_id)).status is Status.RUNNING
     assert not slow.manager.health().is_running
+
+
+@pytest.mark.parametrize("name", ["claim", "settle", "reap", "report"])
+async def test_a_store_that_is_silent_holds_up_no_stop_and_is_asked_for_nothing_after_it(
+    store: FaultyStore, name: str
+) -> None:
+    slow = Slow(store, metrics=MetricsConfig(interval=seconds(1)))
+    await slow.manager.start()
+    await slow.running(1000)
+    store.late.update({name: 3600, f"{name}_many": 3600})
+    await slow.manager.enqueue("q", "slow", 1000)
+    with anyio.fail_after(10):
+        while not store.under_way[name] + store.under_way[f"{name}_many"] and name != "settle":
+            await anyio.sleep(0.1)
+    began = anyio.current_time()
+    await slow.manager.stop(timeout=1)
+    assert anyio.current_time() - began < 1 + 20
+    assert not +store.under_way
+    asked = dict(store.calls)
+    await anyio.sleep(60)
+    assert store.calls == asked
+
+
+async def test_what_a_claim_took_whose_answer_did_not_come_by_the_end_goes_back(
+    store: FaultyStore,
+) -> None:
+    slow = Slow(store)
+    await slow.manager.start()
+    await anyio.sleep(1)  # until its workers wait for work
+    store.late.update(claim=3600, claim_many=3600)
+    handle = await slow.manager.enqueue("q", "slow", 0)
+    await anyio.sleep(1)
+    assert (await slow.task(handle.id)).lease is not None
+    await slow.manager.stop(timeout=1)
+    task = await slow.task(handle.id)
+    assert (task.status, task.lease, task.attempts) == (Status.PENDING, None, 0)
 
 
 async def test_a_manager_is_started_and_stopped_from_different_tasks(store: FaultyStore) -> None:

@@ -100,6 +100,7 @@ class FaultyStore(MemStore):
         self.after: dict[str, Callable[..., object]] = {}
         self.late: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
+        self.under_way: Counter[str] = Counter()
         self.tells_of_changes = True
         self.open_feeds: list[_BreakableFeed] = []
         self._broken_until = -math.inf
@@ -218,12 +219,16 @@ class FaultyStore(MemStore):
 
     async def _watched(self, name: str, call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         self.calls[name] += 1
-        await anyio.lowlevel.checkpoint()
-        self._trip(self.before, name, arguments)
-        answer = await call(*arguments)
-        if name in self.late:
-            await anyio.sleep(self.late[name])
-        self._trip(self.after, name, arguments)
+        self.under_way[name] += 1
+        try:
+            await anyio.lowlevel.checkpoint()
+            self._trip(self.before, name, arguments)
+            answer = await call(*arguments)
+            if name in self.late:
+                await anyio.sleep(self.late[name])
+            self._trip(self.after, name, arguments)
+        finally:
+            self.under_way[name] -= 1
         return answer
 
     def _trip(
