@@ -37,7 +37,7 @@ async def main(uri: str, namespace: str, lanes: int, claimers: int, claims: int)
         poll=timedelta(seconds=1),
         meter=Meter(store.clock, MetricsConfig(), "claimer", is_kept=False),
         allowance=Allowance(),
-        closing=Closing(),
+        closing=Closing(timedelta(seconds=5)),
     )
     left = claims
 

@@ -1,8 +1,9 @@
-"""The end of a run: what the store has not answered by then is no longer waited for."""
+"""The end of a run: from then on, the store is not waited for much longer."""
 
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from types import TracebackType
 
 import anyio
@@ -11,49 +12,68 @@ from gotasks_py.errors import StoreUnavailableError
 
 
 class Closing:
-    """A time limit for all that is under way, which is set when a stop has waited long enough.
+    """A time limit for what the store is asked for, which holds once a stop has waited enough.
 
     Until then what must not be abandoned, such as a claim that the store may have carried out,
     is shielded, and ends by the store's own time limit.
     """
 
-    def __init__(self) -> None:
-        self.has_begun = anyio.Event()
-        self._deadline = math.inf
+    def __init__(self, limit: timedelta) -> None:
+        self.begun = anyio.Event()
+        self._seconds = limit.total_seconds()
         self._under_way: set[anyio.CancelScope] = set()
+        self._nothing = anyio.Event()
 
-    def begin(self, seconds: float) -> None:
-        """Give the store so much more time, and try nothing again; the process is to end."""
-        self.has_begun.set()
-        self.limit(seconds)
-
-    def limit(self, seconds: float) -> None:
-        """Give the store so much time for what is under way, and what it is asked from now on."""
-        self._deadline = anyio.current_time() + seconds
+    def begin(self) -> None:
+        """Limit what is under way, counted from now, and what follows, each for itself."""
+        if self.begun.is_set():
+            return
+        self.begun.set()
         for scope in self._under_way:
-            scope.deadline = min(scope.deadline, self._deadline)
+            scope.deadline = self.deadline
 
     def in_time(self) -> _InTime:
-        """Bound what the store is asked for in the block.
+        """Limit what the store is asked for in the block.
 
         Raises:
-            StoreUnavailableError: its time was over before it answered; it may have done what
-                it was asked for.
+            StoreUnavailableError: the time was over before the store answered; it may have done
+                what it was asked for.
         """
-        return _InTime(self._under_way, self._deadline)
+        return _InTime(self)
+
+    async def quiet(self) -> None:
+        """Wait until nothing is under way."""
+        while self._under_way:
+            self._nothing = anyio.Event()
+            await self._nothing.wait()
+
+    @property
+    def deadline(self) -> float:
+        """When what begins now has to be over, by the event loop's clock."""
+        return anyio.current_time() + self._seconds if self.begun.is_set() else math.inf
+
+    def entered(self, scope: anyio.CancelScope) -> None:
+        """Note what is under way."""
+        self._under_way.add(scope)
+
+    def left(self, scope: anyio.CancelScope) -> None:
+        """Note that it is over."""
+        self._under_way.discard(scope)
+        if not self._under_way:
+            self._nothing.set()
 
 
 class _InTime:
-    # Not a generator, nor a subclass of the scope: claims go through this.
-    __slots__ = ("_scope", "_under_way")
+    # No generator: each claim goes through this, and each outcome.
+    __slots__ = ("_closing", "_scope")
 
-    def __init__(self, under_way: set[anyio.CancelScope], deadline: float) -> None:
-        self._scope = anyio.CancelScope(deadline=deadline)
-        self._under_way = under_way
+    def __init__(self, closing: Closing) -> None:
+        self._closing = closing
+        self._scope = anyio.CancelScope(deadline=closing.deadline)
 
     def __enter__(self) -> None:
         self._scope.__enter__()
-        self._under_way.add(self._scope)
+        self._closing.entered(self._scope)
 
     def __exit__(
         self,
@@ -61,7 +81,7 @@ class _InTime:
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        self._under_way.discard(self._scope)
+        self._closing.left(self._scope)
         is_over = self._scope.__exit__(exc_type, exc, trace)
         if self._scope.cancelled_caught:
             msg = "the store did not answer before the manager had to end"

@@ -25,7 +25,7 @@ from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._reporting import Books
-from gotasks_py._running import RunningTasks, StopReason
+from gotasks_py._running import Running, RunningTasks, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
@@ -46,7 +46,16 @@ logger = logging.getLogger("gotasks_py.manager")
 
 _SILENT_POLLS: Final = 3
 _LAST_WRITES: Final = timedelta(seconds=5)
-"""How long a stop waits, after it cancelled the handlers, for their outcomes to be written."""
+"""How long a stop waits, after it cancelled the handlers, for their outcomes to be written.
+
+After that, each thing that the store is still asked for may take as long.
+"""
+_SILENCE: Final = timedelta(seconds=15)
+"""How much longer it waits for a store that does not answer.
+
+What was under way ends, then comes the look for claims without an answer, then two notes of two
+seconds each.
+"""
 
 
 class Engine:
@@ -74,7 +83,7 @@ class Engine:
         self._running = RunningTasks()
         self._stopping = anyio.Event()
         self._supervisor = Supervisor(store.clock.monotonic, is_ending=self._stopping.is_set)
-        self._closing = Closing()
+        self._closing = Closing(_LAST_WRITES)
         self._settler = Settler(store, books.meter, self._closing)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._recorder = (
@@ -94,6 +103,8 @@ class Engine:
         for queue in queues.declared:
             self.queue_changed(queue)
         self._scope = anyio.CancelScope()
+        self._graces: set[anyio.CancelScope] = set()
+        self._has_said_the_last = False
         self._started = anyio.Event()
         self.over = anyio.Event()
         """Set when a stop is through, or the run has ended by itself."""
@@ -152,22 +163,23 @@ class Engine:
         """Claim no more, let handlers finish for ``grace``, then cancel and hand back.
 
         Leases are renewed meanwhile. A handler that ignores its cancellation is left
-        behind; its task is handed back all the same, and its late outcome is refused. Apart
-        from that nothing is under way any more when this returns: whoever closes the store
-        then takes it from nobody.
+        behind; its task is handed back all the same, and its late outcome is refused. Nothing
+        else claims or writes any more when this returns: the store may be closed.
         """
         if self.over.is_set():
             return
         self._stop_claiming()
-        if not await self._ended_within(grace):
+        if not await self._ended_within(grace, is_grace=True):
             self.interrupt()
             if not await self._ended_within(_LAST_WRITES):
                 await self._leave_behind()
         self.over.set()
 
     def interrupt(self) -> None:
-        """Cancel all handlers now; their tasks are handed back."""
+        """Cancel all handlers now; their tasks are handed back, and no grace goes on."""
         self._stop_claiming()
+        for grace in self._graces:
+            grace.cancel()
         for running in list(self._running.by_token.values()):
             running.stop(StopReason.SHUTDOWN)
 
@@ -300,34 +312,46 @@ class Engine:
             await self._stopping.wait()
         finally:
             if not self._stopping.is_set():
-                self._closing.begin(_LAST_WRITES.total_seconds())
+                self._closing.begin()
                 self.interrupt()
 
-    async def _ended_within(self, span: timedelta) -> bool:
-        with anyio.move_on_after(span.total_seconds()):
+    async def _ended_within(self, span: timedelta, *, is_grace: bool = False) -> bool:
+        with anyio.move_on_after(span.total_seconds()) as scope:
+            if is_grace:
+                self._graces.add(scope)
             await self._ended.wait()
+        self._graces.discard(scope)
         return self._ended.is_set()
 
     async def _leave_behind(self) -> None:
-        """Hand back the tasks of handlers that ignore their cancellation, and give them up."""
-        self._closing.begin(_LAST_WRITES.total_seconds())
-        deaf = [each for each in self._running.by_token.values() if each.is_deaf]
-        with anyio.move_on_after(_LAST_WRITES.total_seconds()):
-            async with anyio.create_task_group() as group:
-                for running in deaf:
-                    if running.completion is not None:
-                        continue
-                    logger.error(
-                        "the handler of task %s ignores its cancellation, leaving it behind",
-                        running.task.id,
-                        extra={"task_id": str(running.task.id)},
-                    )
-                    group.start_soon(self._runner.abandon, running)
+        """End what is under way, and give up the handlers that ignore their cancellation."""
+        self._closing.begin()
         self._scope.cancel()
-        await self._ended_within(_LAST_WRITES / 10 if deaf else _LAST_WRITES * 3)
+        deaf = [each for each in self._running.by_token.values() if not each.is_over]
+        with anyio.move_on_after(_SILENCE.total_seconds()):
+            if not deaf:
+                await self._ended.wait()
+                return
+            await self._hand_back([each for each in deaf if each.completion is None])
+            await self._closing.quiet()
+            # They keep the run from coming to its end, and may do so for good.
+            await self._say_the_last()
+
+    async def _hand_back(self, deaf: Sequence[Running]) -> None:
+        async with anyio.create_task_group() as group:
+            for running in deaf:
+                logger.error(
+                    "the handler of task %s ignores its cancellation, leaving it behind",
+                    running.task.id,
+                    extra={"task_id": str(running.task.id)},
+                )
+                group.start_soon(self._runner.abandon, running)
 
     async def _say_the_last(self) -> None:
-        self._closing.limit(_LAST_WRITES.total_seconds())
+        if self._has_said_the_last:
+            return
+        self._has_said_the_last = True
+        self._closing.begin()
         with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
             if self._recorder is not None:
                 # The successes that nobody has come to: asyncio has closed its event loop.

@@ -138,6 +138,7 @@ class BulkRecorder:
         while self._gathered:
             self._writing += 1
             await self._flush(self._batch())
+            await checkpoint()  # a flush is shielded, the rest of them is not
 
     async def _change(self) -> None:
         self._changed = anyio.Event()

@@ -85,7 +85,7 @@ class Settler:
                 with self._closing.in_time():
                     has_begun = await self._store.settle(running.ref, patch)
             except StoreUnavailableError:
-                if self._closing.has_begun.is_set():
+                if self._closing.begun.is_set():
                     return None
                 await self._pause(1)
             except StoreError as error:
@@ -148,7 +148,7 @@ class Settler:
             except StoreError as error:
                 failures += 1
                 is_final = not isinstance(error, StoreUnavailableError) and failures >= _REFUSALS
-                if is_final or self._closing.has_begun.is_set():
+                if is_final or self._closing.begun.is_set():
                     raise
                 if failures == 1:
                     self._warn(refs, error)
@@ -156,7 +156,7 @@ class Settler:
 
     async def _pause(self, failures: int) -> None:
         with anyio.move_on_after(_PAUSE(failures).total_seconds()):
-            await self._closing.has_begun.wait()
+            await self._closing.begun.wait()
 
     def _warn(self, refs: Sequence[LeaseRef], error: StoreError) -> None:
         about = {"task_id": str(refs[0].id)} if len(refs) == 1 else {}

@@ -29,8 +29,8 @@ _HOPELESS: Final = frozenset(
     {ExitCode.USAGE, ExitCode.UNUSABLE, ExitCode.NOT_FOUND, ExitCode.REFUSED}
 )
 """What another process would end with as well: an unknown queue, or another policy recorded."""
-_KILL_AFTER: Final = timedelta(seconds=15)
-"""How much longer than its grace a process may take to stop."""
+_KILL_AFTER: Final = timedelta(seconds=30)
+"""How much longer than its grace a process may take to stop; 20 s where the database is silent."""
 _POLITE_STOPS: Final = 2
 _FINE: Final = frozenset({ExitCode.OK, ExitCode.RECYCLED, -signal.SIGTERM})
 

@@ -19,8 +19,17 @@ import anyio
 import pytest
 
 from gotasks_memstore import MemStore
-from gotasks_py import ConfigurationError, Manager, MetricsConfig, Status, TaskPolicy
+from gotasks_py import (
+    ConfigurationError,
+    Hooks,
+    Manager,
+    MetricsConfig,
+    Status,
+    TaskEvent,
+    TaskPolicy,
+)
 from gotasks_py.task import Task
+from tests.engine.virtual import VirtualTimeLoop
 from tests.engine.world import AWAY, ONCE, Ears, FaultyStore, a_manager, failing, real_time, seconds
 
 pytestmark = pytest.mark.anyio
@@ -232,6 +241,73 @@ async def test_a_store_that_is_silent_holds_up_no_stop_and_is_asked_for_nothing_
     assert store.calls == asked
 
 
+async def test_a_handler_that_is_left_behind_hides_nothing_else_that_is_under_way(
+    store: FaultyStore,
+) -> None:
+    released, ears = anyio.Event(), Ears()
+    manager = a_manager(store, hooks=ears.hooks())
+
+    @manager.handler("q", "deaf")
+    async def deaf(payload: None) -> None:
+        with anyio.CancelScope(shield=True):
+            await released.wait()
+
+    await manager.start()
+    await manager.enqueue("q", "deaf")
+    await ears.wait("before_handle")
+    await anyio.sleep(1)
+    store.late.update(claim=3600, claim_many=3600)
+    handle = await manager.enqueue("q", "deaf")
+    await anyio.sleep(1)
+    await manager.stop(timeout=1)
+    assert not +store.under_way
+    task = await store.stored(handle.id)
+    assert (task.status, task.lease) == (Status.PENDING, None)
+    reports = store.calls["report"]
+    released.set()
+    await anyio.sleep(60)
+    assert store.calls["report"] == reports
+    assert not +store.under_way
+
+
+async def test_what_is_not_past_its_first_hook_is_handed_back(store: FaultyStore) -> None:
+    claimed = anyio.Event()
+
+    async def take_long(event: TaskEvent) -> None:
+        claimed.set()
+        await anyio.sleep(9)
+
+    slow = Slow(store)
+    manager = a_manager(store, hooks=Hooks(on_claim=take_long, before_handle=take_long))
+    manager.handler("q", "slow")(slow.slow)
+    await manager.start()
+    handle = await manager.enqueue("q", "slow", 1000)
+    await claimed.wait()
+    await manager.stop(timeout=0)
+    task = await store.stored(handle.id)
+    assert (task.status, task.lease, task.attempts) == (Status.PENDING, None, 0)
+
+
+async def test_a_second_stop_without_a_grace_ends_that_of_the_first(store: FaultyStore) -> None:
+    ears = Ears()
+    manager = a_manager(store, hooks=ears.hooks())
+
+    @manager.handler("q", "deaf")
+    async def deaf(payload: None) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1000)
+
+    await manager.start()
+    await manager.enqueue("q", "deaf")
+    await ears.wait("before_handle")
+    began = anyio.current_time()
+    async with anyio.create_task_group() as group:
+        group.start_soon(manager.stop, 900)
+        await anyio.sleep(1)
+        await manager.stop(timeout=0)
+    assert anyio.current_time() - began < 1 + 20
+
+
 async def test_what_a_claim_took_whose_answer_did_not_come_by_the_end_goes_back(
     store: FaultyStore,
 ) -> None:
@@ -367,6 +443,34 @@ def test_an_event_loop_torn_down_without_a_stop_hands_back() -> None:
         ids.append(await slow.running(1000))
 
     asyncio.run(forget_to_stop())
+    task = asyncio.run(store.get(ids[0]))
+    assert task is not None
+    assert (task.status, task.interruptions) == (Status.PENDING, 1)
+
+
+def test_a_handler_that_cleans_up_for_long_as_asyncio_closes_is_handed_back() -> None:
+    store = FaultyStore()
+    ids: list[Any] = []
+
+    async def forget_to_stop() -> None:
+        ears = Ears()
+        manager = a_manager(store, hooks=ears.hooks(), heartbeat=False)
+
+        @manager.handler("q", "tidy")
+        async def tidy(payload: None) -> None:
+            try:
+                await anyio.sleep(1000)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(30)
+
+        await manager.start()
+        ids.append((await manager.enqueue("q", "tidy")).id)
+        await ears.wait("before_handle")
+        await anyio.sleep(0.1)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(forget_to_stop())
     task = asyncio.run(store.get(ids[0]))
     assert task is not None
     assert (task.status, task.interruptions) == (Status.PENDING, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections import Counter
@@ -149,6 +150,36 @@ async def test_wake_ups_and_waiters_survive_a_server_that_freezes(
                 servers.resume(0)
             await assert_doubled(await producer.enqueue("q", "double", 8), 8)
         await connected(worker)
+
+
+@pytest.mark.parametrize("mode", [None, PipelineMode()], ids=["single", "pipeline"])
+async def test_nothing_of_a_manager_is_left_that_stops_while_its_server_is_frozen(
+    servers: LocalReplicaSet,
+    store: MongoStore,
+    mode: PipelineMode | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gotasks_py._engine._LAST_WRITES", timedelta(seconds=0.5))
+    manager = Manager(store, queues=[QueuePolicy("q")], workers=4, mode=mode)
+    begun = anyio.Event()
+
+    @manager.handler("q", "work")
+    async def work(payload: None) -> None:
+        begun.set()
+        await anyio.sleep(2)
+
+    await manager.start()
+    await manager.enqueue("q", "work")
+    await begun.wait()
+    await to_thread.run_sync(servers.pause, 0)
+    try:
+        # What the handlers leave is on its way to the server, and so are claims of more.
+        with anyio.fail_after(15):
+            await manager.stop(timeout=1)
+        names = [task.get_name() for task in asyncio.all_tasks()]
+    finally:
+        await to_thread.run_sync(servers.resume, 0)
+    assert not [name for name in names if "gotasks_py manager" in name]
 
 
 async def test_a_stream_that_dies_quietly_is_noticed_and_replaced(
