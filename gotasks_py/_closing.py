@@ -22,7 +22,7 @@ class Closing:
         self.begun = anyio.Event()
         self._seconds = limit.total_seconds()
         self._under_way: set[anyio.CancelScope] = set()
-        self._nothing = anyio.Event()
+        self._is_quiet = anyio.Event()
 
     def begin(self) -> None:
         """Limit what is under way, counted from now, and what follows, each for itself."""
@@ -42,10 +42,9 @@ class Closing:
         return _InTime(self)
 
     async def quiet(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait, after :meth:`begin`, until nothing is under way."""
         while self._under_way:
-            self._nothing = anyio.Event()
-            await self._nothing.wait()
+            await self._is_quiet.wait()
 
     @property
     def deadline(self) -> float:
@@ -54,13 +53,15 @@ class Closing:
 
     def entered(self, scope: anyio.CancelScope) -> None:
         """Note what is under way."""
+        if self.begun.is_set() and not self._under_way:
+            self._is_quiet = anyio.Event()
         self._under_way.add(scope)
 
     def left(self, scope: anyio.CancelScope) -> None:
         """Note that it is over."""
         self._under_way.discard(scope)
-        if not self._under_way:
-            self._nothing.set()
+        if self.begun.is_set() and not self._under_way:
+            self._is_quiet.set()
 
 
 class _InTime:

@@ -46,16 +46,11 @@ logger = logging.getLogger("gotasks_py.manager")
 
 _SILENT_POLLS: Final = 3
 _LAST_WRITES: Final = timedelta(seconds=5)
-"""How long a stop waits, after it cancelled the handlers, for their outcomes to be written.
-
-After that, each thing that the store is still asked for may take as long.
-"""
-_SILENCE: Final = timedelta(seconds=15)
-"""How much longer it waits for a store that does not answer.
-
-What was under way ends, then comes the look for claims without an answer, then two notes of two
-seconds each.
-"""
+"""How long a stop waits, after it cancelled the handlers, for their outcomes to be written."""
+_LAST_TRY: Final = timedelta(seconds=3)
+"""How long, after that, each thing may take that the store is still asked for."""
+_SILENCE: Final = timedelta(seconds=20)
+"""How much longer a stop waits at most: for five or six of these, and two notes of two seconds."""
 
 
 class Engine:
@@ -83,7 +78,7 @@ class Engine:
         self._running = RunningTasks()
         self._stopping = anyio.Event()
         self._supervisor = Supervisor(store.clock.monotonic, is_ending=self._stopping.is_set)
-        self._closing = Closing(_LAST_WRITES)
+        self._closing = Closing(_LAST_TRY)
         self._settler = Settler(store, books.meter, self._closing)
         self._heartbeat = Heartbeat(store, self._running, config.lease)
         self._recorder = (
@@ -104,7 +99,8 @@ class Engine:
             self.queue_changed(queue)
         self._scope = anyio.CancelScope()
         self._graces: set[anyio.CancelScope] = set()
-        self._has_said_the_last = False
+        self._is_saying_the_last = False
+        self._said_the_last = anyio.Event()
         self._started = anyio.Event()
         self.over = anyio.Event()
         """Set when a stop is through, or the run has ended by itself."""
@@ -172,7 +168,9 @@ class Engine:
         if not await self._ended_within(grace, is_grace=True):
             self.interrupt()
             if not await self._ended_within(_LAST_WRITES):
-                await self._leave_behind()
+                self._begin_to_leave()
+                with anyio.move_on_after(_SILENCE.total_seconds()):
+                    await self.over.wait()
         self.over.set()
 
     def interrupt(self) -> None:
@@ -319,47 +317,61 @@ class Engine:
         with anyio.move_on_after(span.total_seconds()) as scope:
             if is_grace:
                 self._graces.add(scope)
-            await self._ended.wait()
-        self._graces.discard(scope)
+            try:
+                await self._ended.wait()
+            finally:
+                self._graces.discard(scope)
         return self._ended.is_set()
 
-    async def _leave_behind(self) -> None:
-        """End what is under way, and give up the handlers that ignore their cancellation."""
+    def _begin_to_leave(self) -> None:
+        """End what is under way, whether or not anybody waits for it."""
+        if self._scope.cancel_called:
+            return
         self._closing.begin()
         self._scope.cancel()
         deaf = [each for each in self._running.by_token.values() if not each.is_over]
-        with anyio.move_on_after(_SILENCE.total_seconds()):
-            if not deaf:
-                await self._ended.wait()
-                return
-            await self._hand_back([each for each in deaf if each.completion is None])
-            await self._closing.quiet()
-            # They keep the run from coming to its end, and may do so for good.
-            await self._say_the_last()
+        if deaf:
+            # They keep the run from its end, and may do so for good.
+            spawn_detached(partial(self._leave_behind, deaf), f"gotasks_py end of {self.id}")
 
-    async def _hand_back(self, deaf: Sequence[Running]) -> None:
-        async with anyio.create_task_group() as group:
-            for running in deaf:
-                logger.error(
-                    "the handler of task %s ignores its cancellation, leaving it behind",
-                    running.task.id,
-                    extra={"task_id": str(running.task.id)},
-                )
-                group.start_soon(self._runner.abandon, running)
+    async def _leave_behind(self, deaf: Sequence[Running]) -> None:
+        """Hand back the tasks of handlers that ignore their cancellation, and give them up."""
+        try:
+            async with anyio.create_task_group() as group:
+                for running in deaf:
+                    if running.completion is not None:
+                        continue
+                    logger.error(
+                        "the handler of task %s ignores its cancellation, leaving it behind",
+                        running.task.id,
+                        extra={"task_id": str(running.task.id)},
+                    )
+                    group.start_soon(self._runner.abandon, running)
+            await self._closing.quiet()
+            await self._say_the_last()
+        except Exception:
+            logger.exception("manager %s could not leave in order", self.id)
+        finally:
+            self.over.set()
 
     async def _say_the_last(self) -> None:
-        if self._has_said_the_last:
-            return
-        self._has_said_the_last = True
-        self._closing.begin()
-        with anyio.move_on_after(_LAST_WRITES.total_seconds(), shield=True):
-            if self._recorder is not None:
-                # The successes that nobody has come to: asyncio has closed its event loop.
-                await self._recorder.write_rest()
-            await self._return_unanswered()
-        await self._orders.forget()
-        if self._presence is not None:
-            await self._presence.leave()
+        """Give back, record and report what is left: once, and whoever comes later waits."""
+        with anyio.CancelScope(shield=True):
+            if self._is_saying_the_last:
+                await self._said_the_last.wait()
+                return
+            self._is_saying_the_last = True
+            self._closing.begin()
+            try:
+                with anyio.move_on_after(_LAST_WRITES.total_seconds()):
+                    await self._return_unanswered()
+                if self._recorder is not None:
+                    await self._recorder.write_rest()
+                await self._orders.forget()
+                if self._presence is not None:
+                    await self._presence.leave()
+            finally:
+                self._said_the_last.set()
 
     async def _return_unanswered(self) -> None:
         """Hand back what claims took whose answers were lost: no task waits out its lease."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.store import Store
-from gotasks_py.task import Status, Task
+from gotasks_py.task import Status
 
 logger = logging.getLogger("gotasks_py.janitor")
 
@@ -29,21 +29,29 @@ class Reaper:
 
     async def reap(self) -> bool:
         """End one batch; tell whether there may be more."""
-        reaped: Sequence[Task] = ()
-        # Shielded: what was reaped is counted and told.
-        with anyio.CancelScope(shield=True):
-            with self.closing.in_time():
-                reaped = await self.store.reap(self.batch)
-            for task in reaped:
-                self.meter.reaped(task)
-                logger.warning(
-                    "task %s is %s: the lease of its last attempt expired",
-                    task.id,
-                    task.status,
-                    extra={"task_id": str(task.id)},
-                )
-                await self.hooks.call(
-                    "on_dead" if task.status is Status.DEAD else "on_cancelled",
-                    TaskEvent(task=task),
-                )
-        return len(reaped) >= self.batch
+        for _ in range(self.batch):
+            reaped = False
+            # Shielded: what was reaped is counted and told. One by one: whatever befalls the
+            # next, these have been.
+            with anyio.CancelScope(shield=True):
+                reaped = await self._reap_one()
+            if not reaped:
+                return False
+            await checkpoint()
+        return True
+
+    async def _reap_one(self) -> bool:
+        with self.closing.in_time():
+            reaped = await self.store.reap(1)
+        for task in reaped:
+            self.meter.reaped(task)
+            logger.warning(
+                "task %s is %s: the lease of its last attempt expired",
+                task.id,
+                task.status,
+                extra={"task_id": str(task.id)},
+            )
+            await self.hooks.call(
+                "on_dead" if task.status is Status.DEAD else "on_cancelled", TaskEvent(task=task)
+            )
+        return bool(reaped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
@@ -77,9 +77,14 @@ class BulkRecorder:
         self._wrote_at = -math.inf
         self._left_alone_at = -math.inf
         self._is_draining = False
+        self._has_ended = False
+        self._is_away = False
+        """Whether the latest write was given up."""
 
     def take(self, attempt: Concluding, verdict: Done, duration: timedelta) -> bool:
         """Accept an outcome, unless it has to be written at once."""
+        if self._has_ended:
+            return False
         running = attempt.running
         left = running.deadline - self._clock.monotonic()
         is_near = left < running.lease.total_seconds() * _NEAR_THE_END
@@ -107,24 +112,32 @@ class BulkRecorder:
         return len(self._gathered) > _MOST_FLUSHES_WAITING * self._mode.flush_size
 
     async def room(self) -> None:
-        """Wait while it is full."""
-        while self.is_full:
+        """Wait while it is full, and somebody writes."""
+        while self.is_full and not self._has_ended:
             await self._flushed.wait()
 
     async def run(self) -> None:
         """Write what is gathered, until cancelled."""
-        async with anyio.create_task_group() as group:
-            while True:
-                if not self._gathered:
-                    await self._change()
-                    continue
-                await self._wait_for_more()
-                while self._gathered and self._writing < _WRITES_AT_ONCE:
-                    self._writing += 1
-                    self._wrote_at = self._clock.monotonic()
-                    group.start_soon(self._flush, self._batch())
-                if self._writing >= _WRITES_AT_ONCE:
-                    await self._flushed.wait()
+        self._has_ended = False
+        try:
+            async with anyio.create_task_group() as group:
+                while True:
+                    await self._write_some(group)
+        finally:
+            self._has_ended = True
+            self._flushed.set()
+
+    async def _write_some(self, group: anyio.abc.TaskGroup) -> None:
+        if not self._gathered:
+            await self._change()
+            return
+        await self._wait_for_more()
+        while self._gathered and self._writing < _WRITES_AT_ONCE:
+            self._writing += 1
+            self._wrote_at = self._clock.monotonic()
+            group.start_soon(self._flush, self._batch())
+        if self._writing >= _WRITES_AT_ONCE:
+            await self._flushed.wait()
 
     async def drain(self) -> None:
         """Write at once, and wait until everything is written."""
@@ -134,11 +147,14 @@ class BulkRecorder:
             await self._flushed.wait()
 
     async def write_rest(self) -> None:
-        """Write what is still gathered when :meth:`run` has been cancelled."""
-        while self._gathered:
+        """Write what is still gathered after :meth:`run`, unless the store is away."""
+        self._is_away = False
+        while self._gathered and not self._is_away:
             self._writing += 1
             await self._flush(self._batch())
-            await checkpoint()  # a flush is shielded, the rest of them is not
+        if self._gathered:
+            self._give_up(self._gathered, "the store is away")
+            self._gathered.clear()
 
     async def _change(self) -> None:
         self._changed = anyio.Event()
@@ -191,13 +207,8 @@ class BulkRecorder:
         try:
             refused = await self._settler.settle_many(refs, lifecycle.completed_each(), results)
         except StoreUnavailableError as error:
-            logger.error(  # noqa: TRY400  - the cause is the store, not this code
-                "the outcomes of %d tasks could not be recorded, they will run again when their "
-                "leases end: %s: %s",
-                len(batch),
-                error,
-                ", ".join(str(ref.id) for ref in refs),
-            )
+            self._is_away = True
+            self._give_up(batch, error)
             return
         except StoreError:
             # One of them is what the database refuses; on its own each gets its due.
@@ -207,3 +218,12 @@ class BulkRecorder:
             tell = success.attempt.conclude if is_refused else success.attempt.announce
             success.is_told = True  # first, for what it tells may end this here
             await tell(success.verdict, success.duration)
+
+    def _give_up(self, lost: Collection[_Success], cause: object) -> None:
+        logger.error(
+            "the outcomes of %d tasks could not be recorded, they will run again when their "
+            "leases end: %s: %s",
+            len(lost),
+            cause,
+            ", ".join(str(success.attempt.running.task.id) for success in lost),
+        )

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from gotasks_py._closing import Closing
 from gotasks_py._meter import Meter
@@ -34,10 +35,20 @@ class Sweeper:
 
     async def rescue(self) -> bool:
         """Move one batch of stuck tasks; tell whether there may be more."""
-        rescued: Sequence[Task] = ()
-        # Shielded: what was moved is counted and told.
-        with anyio.CancelScope(shield=True), self.closing.in_time():
-            rescued = await self.store.rescue(self.batch)
+        for _ in range(self.batch):
+            rescued = False
+            # Shielded: what was moved is counted and told. One by one: whatever befalls the
+            # next, these have been.
+            with anyio.CancelScope(shield=True):
+                rescued = await self._rescue_one()
+            if not rescued:
+                return False
+            await checkpoint()
+        return True
+
+    async def _rescue_one(self) -> bool:
+        with self.closing.in_time():
+            rescued = await self.store.rescue(1)
         for task in rescued:
             self.meter.rescued(task)
             if task.due_at is not None:
@@ -49,7 +60,7 @@ class Sweeper:
                 _next_step(task),
                 extra={"task_id": str(task.id)},
             )
-        return len(rescued) >= self.batch
+        return bool(rescued)
 
     async def sweep(self) -> bool:
         """Sweep up once; tell whether there may be more."""

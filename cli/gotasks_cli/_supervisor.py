@@ -30,7 +30,7 @@ _HOPELESS: Final = frozenset(
 )
 """What another process would end with as well: an unknown queue, or another policy recorded."""
 _KILL_AFTER: Final = timedelta(seconds=30)
-"""How much longer than its grace a process may take to stop; 20 s where the database is silent."""
+"""How much longer than its grace a process may take to stop; 25 s where the database is silent."""
 _POLITE_STOPS: Final = 2
 _FINE: Final = frozenset({ExitCode.OK, ExitCode.RECYCLED, -signal.SIGTERM})
 

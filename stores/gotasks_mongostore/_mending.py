@@ -12,7 +12,6 @@ from gotasks_mongostore import _filters as filters
 from gotasks_mongostore import _metrics, _registry
 from gotasks_mongostore._part import Part
 from gotasks_mongostore._render import render
-from gotasks_py.errors import StoreError
 from gotasks_py.lanes import Lanes
 from gotasks_py.lifecycle import Patch, reaped, rescued
 from gotasks_py.sweeping import Swept
@@ -53,18 +52,13 @@ class Mending(Part):
                 return []
         mended: list[Task] = []
         while len(mended) < limit:
-            try:
-                with self._operations.bounded(f"{verb} a task") as here:
-                    taken = await here.tasks.find_one_and_update(
-                        matched,
-                        render(patch),
-                        return_document=ReturnDocument.AFTER,
-                        **order,
-                    )
-            except StoreError:
-                if not mended:
-                    raise
-                break  # those before are to be told of; the next look fails again, or goes on
+            with self._operations.bounded(f"{verb} a task") as here:
+                taken = await here.tasks.find_one_and_update(
+                    matched,
+                    render(patch),
+                    return_document=ReturnDocument.AFTER,
+                    **order,
+                )
             if taken is None:
                 break
             self._low_water.note(taken)

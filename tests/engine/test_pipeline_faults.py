@@ -12,11 +12,13 @@ import pytest
 
 from gotasks_py import (
     Enqueue,
+    Hooks,
     Manager,
     PipelineMode,
     QueuePolicy,
     Status,
     Task,
+    TaskEvent,
     TaskPolicy,
 )
 from gotasks_py.store import ClaimRequest
@@ -25,6 +27,7 @@ from tests.engine.virtual import VirtualTimeLoop
 from tests.engine.world import (
     AWAY,
     ONCE,
+    Ears,
     FaultyStore,
     a_manager,
     a_pipeline,
@@ -385,3 +388,70 @@ async def test_a_run_that_is_told_of_nothing_reads_queues_often_after_one_that_w
         read = store.calls["queues"]
         await anyio.sleep(50)
         assert store.calls["queues"] - read >= 9
+
+
+def gathering(store: FaultyStore, **settings: Any) -> Manager:
+    """Make a pipeline that gathers many successes, and in which one task heeds nobody."""
+    mode = PipelineMode(flush_size=20, flush_interval=seconds(1))
+    manager = a_sleeper(store, mode=mode, workers=100, lease=seconds(600), **settings)
+
+    @manager.handler("q", "deaf")
+    async def deaf(payload: None) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1000)
+
+    return manager
+
+
+async def tell_slowly(event: TaskEvent) -> None:
+    await anyio.sleep(1)
+
+
+@pytest.mark.parametrize("type", ["deaf", "work"])
+async def test_slow_hooks_of_what_was_gathered_hold_up_no_stop_and_lose_nothing(
+    store: FaultyStore, type: str
+) -> None:
+    manager = gathering(store, hooks=Hooks(on_done=tell_slowly))
+    handles = await manager.enqueue_many([Enqueue("q", "work", 0.1) for _ in range(150)])
+    await manager.start()
+    left = await manager.enqueue("q", type, None if type == "deaf" else 1000)
+    await reached(store, left.id, is_running)
+    await anyio.sleep(1)  # until all the others have ended
+    began = anyio.current_time()
+    await manager.stop(timeout=0)
+    assert anyio.current_time() - began <= 25
+    await anyio.sleep(300)
+    statuses = {(await store.stored(handle.id)).status for handle in handles}
+    assert statuses == {Status.DONE}
+
+
+async def test_a_run_ends_that_has_gathered_more_than_it_could_write(store: FaultyStore) -> None:
+    manager = gathering(store)
+    await manager.enqueue_many([Enqueue("q", "work", 0.1) for _ in range(600)])
+    store.late["settle_many"] = 3600
+    await manager.start()
+    await until(lambda: store.under_way["settle_many"] == 4)
+    await anyio.sleep(30)
+    await manager.stop(timeout=0)
+    assert not +store.under_way
+    asked = dict(store.calls)
+    await anyio.sleep(300)
+    assert store.calls == asked
+
+
+async def test_what_ends_after_a_stop_is_refused_and_gathered_by_nobody(store: FaultyStore) -> None:
+    ears, released = Ears(), anyio.Event()
+    manager = a_pipeline(store, hooks=ears.hooks())
+
+    @manager.handler("q", "deaf")
+    async def deaf(payload: None) -> None:
+        with anyio.CancelScope(shield=True):
+            await released.wait()
+
+    await manager.start()
+    await manager.enqueue_many([Enqueue("q", "deaf", None) for _ in range(2)])
+    await ears.wait("before_handle", 2)
+    await manager.stop(timeout=0)
+    released.set()
+    await ears.wait("on_lease_lost", 2)
+    assert {task.status for task in store.all_tasks()} == {Status.PENDING}

@@ -30,7 +30,17 @@ from gotasks_py import (
 )
 from gotasks_py.task import Task
 from tests.engine.virtual import VirtualTimeLoop
-from tests.engine.world import AWAY, ONCE, Ears, FaultyStore, a_manager, failing, real_time, seconds
+from tests.engine.world import (
+    AWAY,
+    ONCE,
+    Ears,
+    FaultyStore,
+    a_manager,
+    failing,
+    orphan,
+    real_time,
+    seconds,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +244,7 @@ async def test_a_store_that_is_silent_holds_up_no_stop_and_is_asked_for_nothing_
             await anyio.sleep(0.1)
     began = anyio.current_time()
     await slow.manager.stop(timeout=1)
-    assert anyio.current_time() - began < 1 + 20
+    assert anyio.current_time() - began < 1 + 25
     assert not +store.under_way
     asked = dict(store.calls)
     await anyio.sleep(60)
@@ -301,11 +311,37 @@ async def test_a_second_stop_without_a_grace_ends_that_of_the_first(store: Fault
     await manager.enqueue("q", "deaf")
     await ears.wait("before_handle")
     began = anyio.current_time()
+    store.late["report"] = 1
     async with anyio.create_task_group() as group:
         group.start_soon(manager.stop, 900)
         await anyio.sleep(1)
         await manager.stop(timeout=0)
-    assert anyio.current_time() - began < 1 + 20
+        assert not store.under_way["report"]
+    assert anyio.current_time() - began < 1 + 25
+    assert (await store.metrics(since=seconds(86400))).total().counters.interrupted == 1
+
+
+async def test_what_was_reaped_before_the_store_fell_silent_is_told_of(store: FaultyStore) -> None:
+    dead: list[TaskEvent] = []
+
+    async def fall_silent(event: TaskEvent) -> None:
+        dead.append(event)
+        if len(dead) == 2:
+            store.late["reap"] = 3600
+
+    slow = Slow(store)
+    for _ in range(4):
+        await slow.manager.enqueue("q", "slow", 1, ONCE)
+        await orphan(store, "q", "slow", seconds(1))
+    manager = a_manager(store, hooks=Hooks(on_dead=fall_silent))
+    manager.handler("q", "slow")(slow.slow)
+    await manager.start()
+    with anyio.fail_after(60):
+        while not store.under_way["reap"] or len(dead) < 2:
+            await anyio.sleep(0.1)
+    await manager.stop(timeout=0)
+    ended = [task for task in store.all_tasks() if task.status is Status.DEAD]
+    assert len(ended) == len(dead) + 1  # of the last nobody can know
 
 
 async def test_what_a_claim_took_whose_answer_did_not_come_by_the_end_goes_back(

@@ -13,19 +13,11 @@ from pymongo.errors import OperationFailure
 
 @contextmanager
 def failing_commands(
-    client: MongoClient[dict[str, Any]],
-    app: str,
-    *commands: str,
-    times: int = 1,
-    skip: int = 0,
-    **how: Any,
+    client: MongoClient[dict[str, Any]], app: str, *commands: str, times: int = 1, **how: Any
 ) -> Generator[None]:
-    """Make a server fail the next commands of these names, of this ``app`` and nobody else.
-
-    After ``skip`` of them it fails all.
-    """
+    """Make a server fail the next commands of these names, of this ``app`` and nobody else."""
     data = {"failCommands": list(commands), "appName": app, **how}
-    mode = {"skip": skip} if skip else {"times": times}
+    mode = {"times": times}
     try:
         client.admin.command("configureFailPoint", "failCommand", mode=mode, data=data)
     except OperationFailure:

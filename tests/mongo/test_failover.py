@@ -397,17 +397,3 @@ async def test_a_step_down_in_the_midst_loses_and_doubles_nothing(
 
 def step_down(client: MongoClient[dict[str, Any]]) -> None:
     client.admin.command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=0, force=True)
-
-
-async def test_what_was_reaped_before_a_failure_is_told_of(lab: Lab, failing: FailPoint) -> None:
-    for _ in range(3):
-        await lab.claimed(max_attempts=1)
-    lab.pass_time(2 * MINUTE)
-
-    with failing("findAndModify", skip=1, errorCode=8):
-        (reaped,) = await lab.store.reap(10)
-        with pytest.raises(StoreError):
-            await lab.store.reap(10)
-
-    assert reaped.status is Status.DEAD
-    assert len(await lab.store.reap(10)) == 2
