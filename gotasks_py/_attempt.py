@@ -23,6 +23,7 @@ from gotasks_py._running import Returned, Running, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._verdict import (
     Cancelled,
+    Dead,
     Done,
     Ending,
     Expired,
@@ -120,8 +121,9 @@ class AttemptRunner:
         """Record for a handler that does not stop what would follow if it had."""
         verdict = interrupted(running.task, handler_started=running.handler_started)
         patch = patch_for(verdict)
-        if patch is not None:
-            await self.settler.let_go(running, patch)
+        has_gone = patch is not None and await self.settler.let_go(running, patch)
+        if has_gone and isinstance(verdict, Dead):
+            await self.hooks.call("on_dead", TaskEvent(task=running.task, error=verdict.error))
 
 
 async def _foreign(cancellation: BaseException) -> BaseException:

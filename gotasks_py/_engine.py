@@ -25,7 +25,7 @@ from gotasks_py._reaping import Reaper
 from gotasks_py._recorded import RecordedQueues
 from gotasks_py._recording import BulkRecorder
 from gotasks_py._reporting import Books
-from gotasks_py._running import Running, RunningTasks, StopReason
+from gotasks_py._running import RunningTasks, StopReason
 from gotasks_py._settling import Settler
 from gotasks_py._supervisor import Supervisor
 from gotasks_py._surveying import Surveyor
@@ -225,8 +225,8 @@ class Engine:
             with self._scope:
                 async with anyio.create_task_group() as background:
                     self._start_background(background)
+                    background.start_soon(self._interrupt_when_cancelled)
                     async with anyio.create_task_group() as workers:
-                        workers.start_soon(self._interrupt_when_cancelled)
                         self._crew.start(workers)
                         self._started.set()
                     if self._recorder is not None:
@@ -305,23 +305,22 @@ class Engine:
             yield Duty(name="sweep", interval=config.sweep_interval, do=sweeper.sweep)
 
     async def _interrupt_when_cancelled(self) -> None:
-        """Hand tasks back when the event loop itself is being closed down."""
+        """Hand tasks back when the event loop itself is being closed down, in a grace as well."""
         try:
-            await self._stopping.wait()
+            await anyio.sleep_forever()
         finally:
-            if not self._stopping.is_set():
-                self._closing.begin()
-                self.interrupt()
+            self._closing.begin()
+            self.interrupt()
 
     async def _ended_within(self, span: timedelta, *, is_grace: bool = False) -> bool:
         with anyio.move_on_after(span.total_seconds()) as scope:
             if is_grace:
                 self._graces.add(scope)
             try:
-                await self._ended.wait()
+                await self.over.wait()
             finally:
                 self._graces.discard(scope)
-        return self._ended.is_set()
+        return self.over.is_set()
 
     def _begin_to_leave(self) -> None:
         """End what is under way, whether or not anybody waits for it."""
@@ -329,17 +328,14 @@ class Engine:
             return
         self._closing.begin()
         self._scope.cancel()
-        deaf = [each for each in self._running.by_token.values() if not each.is_over]
-        if deaf:
-            # They keep the run from its end, and may do so for good.
-            spawn_detached(partial(self._leave_behind, deaf), f"gotasks_py end of {self.id}")
+        spawn_detached(self._leave_behind, f"gotasks_py end of {self.id}")
 
-    async def _leave_behind(self, deaf: Sequence[Running]) -> None:
-        """Hand back the tasks of handlers that ignore their cancellation, and give them up."""
+    async def _leave_behind(self) -> None:
+        """Do what the run would do at its end, which handlers and hooks may keep it from."""
         try:
             async with anyio.create_task_group() as group:
-                for running in deaf:
-                    if running.completion is not None:
+                for running in list(self._running.by_token.values()):
+                    if running.is_over or running.completion is not None:
                         continue
                     logger.error(
                         "the handler of task %s ignores its cancellation, leaving it behind",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
@@ -78,8 +78,7 @@ class BulkRecorder:
         self._left_alone_at = -math.inf
         self._is_draining = False
         self._has_ended = False
-        self._is_away = False
-        """Whether the latest write was given up."""
+        """Whether :meth:`run` has, for good or until it is started again."""
 
     def take(self, attempt: Concluding, verdict: Done, duration: timedelta) -> bool:
         """Accept an outcome, unless it has to be written at once."""
@@ -126,6 +125,7 @@ class BulkRecorder:
         finally:
             self._has_ended = True
             self._flushed.set()
+            self._flushed = anyio.Event()
 
     async def _write_some(self, group: anyio.abc.TaskGroup) -> None:
         if not self._gathered:
@@ -147,14 +147,11 @@ class BulkRecorder:
             await self._flushed.wait()
 
     async def write_rest(self) -> None:
-        """Write what is still gathered after :meth:`run`, unless the store is away."""
-        self._is_away = False
-        while self._gathered and not self._is_away:
-            self._writing += 1
-            await self._flush(self._batch())
-        if self._gathered:
-            self._give_up(self._gathered, "the store is away")
-            self._gathered.clear()
+        """Write what is still gathered after :meth:`run`, all at once: hooks may be slow."""
+        async with anyio.create_task_group() as group:
+            while self._gathered:
+                self._writing += 1
+                group.start_soon(self._flush, self._batch())
 
     async def _change(self) -> None:
         self._changed = anyio.Event()
@@ -207,8 +204,13 @@ class BulkRecorder:
         try:
             refused = await self._settler.settle_many(refs, lifecycle.completed_each(), results)
         except StoreUnavailableError as error:
-            self._is_away = True
-            self._give_up(batch, error)
+            logger.error(  # noqa: TRY400  - the cause is the store, not this code
+                "the outcomes of %d tasks could not be recorded, they will run again when their "
+                "leases end: %s: %s",
+                len(batch),
+                error,
+                ", ".join(str(ref.id) for ref in refs),
+            )
             return
         except StoreError:
             # One of them is what the database refuses; on its own each gets its due.
@@ -218,12 +220,3 @@ class BulkRecorder:
             tell = success.attempt.conclude if is_refused else success.attempt.announce
             success.is_told = True  # first, for what it tells may end this here
             await tell(success.verdict, success.duration)
-
-    def _give_up(self, lost: Collection[_Success], cause: object) -> None:
-        logger.error(
-            "the outcomes of %d tasks could not be recorded, they will run again when their "
-            "leases end: %s: %s",
-            len(lost),
-            cause,
-            ", ".join(str(success.attempt.running.task.id) for success in lost),
-        )

@@ -103,20 +103,22 @@ class Settler:
         except StoreError as error:
             self._log("task %s could not be handed back, its lease has to end: %s", running, error)
 
-    async def let_go(self, running: Running, patch: Patch) -> None:
-        """Hand a task back, or cancel it if that was asked for meanwhile.
+    async def let_go(self, running: Running, patch: Patch) -> bool:
+        """Hand a task back, or cancel it if that was asked for meanwhile; tell whether it went.
 
         Whatever fails is logged: the lease ends, and another worker takes the task then.
         """
         try:
             if await self.settle(running, patch):
                 self._count(running, patch)
-            elif await self.settle(running, cancelled()):
+                return True
+            if await self.settle(running, cancelled()):
                 self._meter.cancelled(running.task)
             elif patch.source is Status.RUNNING:
                 self._meter.lease_lost(running.task)
         except StoreError as error:
             self._log("task %s could not be handed back, its lease has to end: %s", running, error)
+        return False
 
     async def let_go_many(self, unstarted: Sequence[Running], patch: Patch) -> None:
         """Do the same for many, in one write."""

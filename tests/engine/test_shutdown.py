@@ -280,6 +280,23 @@ async def test_a_handler_that_is_left_behind_hides_nothing_else_that_is_under_wa
     assert not +store.under_way
 
 
+async def test_a_dead_letter_whose_handler_is_left_behind_is_told_of(store: FaultyStore) -> None:
+    ears = Ears()
+    manager = a_manager(store, hooks=ears.hooks())
+
+    @manager.handler("q", "deaf")
+    async def deaf(payload: None) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1000)
+
+    await manager.start()
+    handle = await manager.enqueue("q", "deaf", None, ONCE)
+    await ears.wait("before_handle")
+    await manager.stop(timeout=0)
+    assert (await store.stored(handle.id)).status is Status.DEAD
+    assert [event.task.id for event in ears.of("on_dead")] == [handle.id]
+
+
 async def test_what_is_not_past_its_first_hook_is_handed_back(store: FaultyStore) -> None:
     claimed = anyio.Event()
 
@@ -298,7 +315,10 @@ async def test_what_is_not_past_its_first_hook_is_handed_back(store: FaultyStore
     assert (task.status, task.lease, task.attempts) == (Status.PENDING, None, 0)
 
 
-async def test_a_second_stop_without_a_grace_ends_that_of_the_first(store: FaultyStore) -> None:
+@pytest.mark.parametrize("graces", [(900, 0), (0, 900)], ids=str)
+async def test_of_two_stops_the_shorter_grace_counts(
+    store: FaultyStore, graces: tuple[float, float]
+) -> None:
     ears = Ears()
     manager = a_manager(store, hooks=ears.hooks())
 
@@ -313,9 +333,9 @@ async def test_a_second_stop_without_a_grace_ends_that_of_the_first(store: Fault
     began = anyio.current_time()
     store.late["report"] = 1
     async with anyio.create_task_group() as group:
-        group.start_soon(manager.stop, 900)
+        group.start_soon(manager.stop, graces[0])
         await anyio.sleep(1)
-        await manager.stop(timeout=0)
+        await manager.stop(graces[1])
         assert not store.under_way["report"]
     assert anyio.current_time() - began < 1 + 25
     assert (await store.metrics(since=seconds(86400))).total().counters.interrupted == 1
@@ -482,6 +502,28 @@ def test_an_event_loop_torn_down_without_a_stop_hands_back() -> None:
     task = asyncio.run(store.get(ids[0]))
     assert task is not None
     assert (task.status, task.interruptions) == (Status.PENDING, 1)
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_asyncio_may_close_in_the_midst_of_a_grace(*, is_away: bool) -> None:
+    store = FaultyStore()
+    ids: list[Any] = []
+
+    async def stop_for_a_moment() -> None:
+        slow = Slow(store, heartbeat=False)
+        await slow.manager.start()
+        ids.append(await slow.running(1000))
+        if is_away:
+            store.before["settle"] = failing(AWAY)
+        with anyio.move_on_after(1):
+            await slow.manager.stop(timeout=30)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(stop_for_a_moment())
+    task = asyncio.run(store.get(ids[0]))
+    assert task is not None
+    ended = (Status.RUNNING, 0) if is_away else (Status.PENDING, 1)
+    assert (task.status, task.interruptions, task.errors) == (*ended, ())
 
 
 def test_a_handler_that_cleans_up_for_long_as_asyncio_closes_is_handed_back() -> None:
