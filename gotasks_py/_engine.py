@@ -99,8 +99,7 @@ class Engine:
             self.queue_changed(queue)
         self._scope = anyio.CancelScope()
         self._graces: set[anyio.CancelScope] = set()
-        self._is_saying_the_last = False
-        self._said_the_last = anyio.Event()
+        self._said_the_last: anyio.Event | None = None
         self._started = anyio.Event()
         self.over = anyio.Event()
         """Set when a stop is through, or the run has ended by itself."""
@@ -353,10 +352,10 @@ class Engine:
     async def _say_the_last(self) -> None:
         """Give back, record and report what is left: once, and whoever comes later waits."""
         with anyio.CancelScope(shield=True):
-            if self._is_saying_the_last:
+            if self._said_the_last is not None:
                 await self._said_the_last.wait()
                 return
-            self._is_saying_the_last = True
+            said = self._said_the_last = anyio.Event()
             self._closing.begin()
             try:
                 with anyio.move_on_after(_LAST_WRITES.total_seconds()):
@@ -367,7 +366,7 @@ class Engine:
                 if self._presence is not None:
                     await self._presence.leave()
             finally:
-                self._said_the_last.set()
+                said.set()
 
     async def _return_unanswered(self) -> None:
         """Hand back what claims took whose answers were lost: no task waits out its lease."""

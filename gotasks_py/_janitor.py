@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from gotasks_py.checks import LONGEST, check_count, check_duration
 from gotasks_py.clock import Clock
@@ -36,7 +37,8 @@ class JanitorConfig:
     """How often the janitor works.
 
     ``reap_interval``: how often it looks for tasks whose last attempt lost its worker;
-    default 10 s. ``reap_batch``: how many tasks it ends or rescues at a time; default 100.
+    default 10 s. ``reap_batch``: how many tasks it ends or rescues, one by one, before it rests;
+    default 100.
     ``rescue_interval``: how often it looks for tasks that nothing else would ever move;
     default one minute. ``sweep_interval``: how often it sweeps up what belongs to nobody any
     more; default ten minutes.
@@ -65,6 +67,21 @@ class Duty:
     interval: timedelta
     do: Callable[[], Awaitable[bool]]
     begins_at_once: bool = False
+
+
+async def one_by_one(batch: int, do_next: Callable[[], Awaitable[bool]]) -> bool:
+    """Do a batch of something, each shielded; tell whether there may be more.
+
+    What is done is counted and told before the next is begun, whatever befalls that.
+    """
+    for _ in range(batch):
+        done = False
+        with anyio.CancelScope(shield=True):
+            done = await do_next()
+        if not done:
+            return False
+        await checkpoint()
+    return True
 
 
 @dataclass(frozen=True, slots=True)

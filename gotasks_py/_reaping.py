@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-import anyio
-from anyio.lowlevel import checkpoint
-
 from gotasks_py._closing import Closing
+from gotasks_py._janitor import one_by_one
 from gotasks_py._meter import Meter
 from gotasks_py.hooks import HookCaller, TaskEvent
 from gotasks_py.store import Store
@@ -29,16 +27,7 @@ class Reaper:
 
     async def reap(self) -> bool:
         """End one batch; tell whether there may be more."""
-        for _ in range(self.batch):
-            reaped = False
-            # Shielded: what was reaped is counted and told. One by one: whatever befalls the
-            # next, these have been.
-            with anyio.CancelScope(shield=True):
-                reaped = await self._reap_one()
-            if not reaped:
-                return False
-            await checkpoint()
-        return True
+        return await one_by_one(self.batch, self._reap_one)
 
     async def _reap_one(self) -> bool:
         with self.closing.in_time():

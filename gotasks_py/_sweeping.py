@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-import anyio
-from anyio.lowlevel import checkpoint
-
 from gotasks_py._closing import Closing
+from gotasks_py._janitor import one_by_one
 from gotasks_py._meter import Meter
 from gotasks_py.sweeping import Sweeping
 from gotasks_py.task import Status, Task, TaskId
@@ -35,16 +33,7 @@ class Sweeper:
 
     async def rescue(self) -> bool:
         """Move one batch of stuck tasks; tell whether there may be more."""
-        for _ in range(self.batch):
-            rescued = False
-            # Shielded: what was moved is counted and told. One by one: whatever befalls the
-            # next, these have been.
-            with anyio.CancelScope(shield=True):
-                rescued = await self._rescue_one()
-            if not rescued:
-                return False
-            await checkpoint()
-        return True
+        return await one_by_one(self.batch, self._rescue_one)
 
     async def _rescue_one(self) -> bool:
         with self.closing.in_time():

@@ -18,8 +18,10 @@ def closing(anyio_backend: object) -> Closing:
 
 
 async def test_nothing_is_limited_before_it_has_begun(closing: Closing) -> None:
+    began = anyio.current_time()
     with closing.in_time():
         await anyio.sleep(3600)
+    assert anyio.current_time() - began == pytest.approx(3600)
 
 
 async def test_what_is_under_way_has_its_time_from_the_beginning_on(closing: Closing) -> None:

@@ -31,6 +31,7 @@ from tests.engine.world import (
     FaultyStore,
     a_manager,
     a_pipeline,
+    add_deaf_handler,
     failing,
     is_running,
     orphan,
@@ -394,12 +395,7 @@ def gathering(store: FaultyStore, **settings: Any) -> Manager:
     """Make a pipeline that gathers many successes, and in which one task heeds nobody."""
     mode = PipelineMode(flush_size=20, flush_interval=seconds(1))
     manager = a_sleeper(store, mode=mode, workers=100, lease=seconds(600), **settings)
-
-    @manager.handler("q", "deaf")
-    async def deaf(payload: None) -> None:
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(1000)
-
+    add_deaf_handler(manager)
     return manager
 
 
@@ -414,7 +410,7 @@ async def test_slow_hooks_of_what_was_gathered_hold_up_no_stop_and_lose_nothing(
     manager = gathering(store, hooks=Hooks(on_done=tell_slowly))
     handles = await manager.enqueue_many([Enqueue("q", "work", 0.1) for _ in range(150)])
     await manager.start()
-    left = await manager.enqueue("q", type, None if type == "deaf" else 1000)
+    left = await manager.enqueue("q", type, 1000)
     await reached(store, left.id, is_running)
     await anyio.sleep(1)  # until all the others have ended
     began = anyio.current_time()
@@ -439,18 +435,12 @@ async def test_a_run_ends_that_has_gathered_more_than_it_could_write(store: Faul
 
 
 async def test_what_ends_after_a_stop_is_refused_and_gathered_by_nobody(store: FaultyStore) -> None:
-    ears, released = Ears(), anyio.Event()
+    ears = Ears()
     manager = a_pipeline(store, hooks=ears.hooks())
-
-    @manager.handler("q", "deaf")
-    async def deaf(payload: None) -> None:
-        with anyio.CancelScope(shield=True):
-            await released.wait()
-
+    add_deaf_handler(manager)
     await manager.start()
-    await manager.enqueue_many([Enqueue("q", "deaf", None) for _ in range(2)])
+    await manager.enqueue_many([Enqueue("q", "deaf", 100) for _ in range(2)])
     await ears.wait("before_handle", 2)
     await manager.stop(timeout=0)
-    released.set()
     await ears.wait("on_lease_lost", 2)
     assert {task.status for task in store.all_tasks()} == {Status.PENDING}

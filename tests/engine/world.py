@@ -74,6 +74,15 @@ def a_pipeline(store: MemStore, *queues: str | QueuePolicy, **settings: Any) -> 
     return a_manager(store, *queues, **{"mode": PipelineMode()} | settings)
 
 
+def add_deaf_handler(manager: Manager) -> None:
+    """Register a handler that sleeps for so many seconds, whoever cancels it."""
+
+    @manager.handler("q", "deaf")
+    async def deaf(length: float) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(length)
+
+
 def fail_renewals_of_threads(
     monkeypatch: pytest.MonkeyPatch, store: MemStore, fault: Callable[[], object]
 ) -> None:
