@@ -146,7 +146,8 @@ INVARIANTS: Final[Sequence[Invariant]] = (
         "after the storm everything gets well by itself",
         "nobody restarts a queue at night",
         (
-            "No task is due for longer than lease and reap interval; each key can be taken, and "
+            "No task is due for longer than lease and reap interval, from when the workers have "
+            "room for all that is left, or nothing more is done; each key can be taken, and "
             "each worker is seen at as many tasks as it has room for; each manager says that it "
             "is well, and at no time that a loop crashed but for an outage; it begins within "
             "half a minute, leaves within half a minute when asked to, and not before; the "

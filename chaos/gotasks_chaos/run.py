@@ -47,8 +47,6 @@ _LEAVE_SECONDS: Final = 60.0
 """How long a process may take to leave when asked to, its grace included."""
 _PROBE_SECONDS: Final = START_SECONDS + 3 * PROBE_SECONDS + ROLL_SECONDS
 """How long a prober may take: to begin, to try the keys, and to see the workers at work."""
-_BACKLOG_RATE: Final = 20.0
-"""How many tasks per second the workers surely do: what waits behind others is not stuck."""
 _SLACK_SECONDS: Final = 3.0
 _ANSWER_MS: Final = 10_000
 
@@ -230,16 +228,15 @@ class _Run:
         self._leave("producer")
         began = time.monotonic()
         backlog = self._tasks.count_documents(_ACTIVE)
-        patience = self._patience(backlog)
+        crowd = Crowd(self._profile.workers * self._profile.slots, backlog, began)
+        patience = self._patience()
         overdue: dict[object, float] = {}
-        fewest, ended_at = backlog, began
         while (left := self._tasks.count_documents(_ACTIVE)) and (
-            time.monotonic() < ended_at + self._profile.drain
+            time.monotonic() < crowd.fell_at + self._profile.drain
         ):
-            if left < fewest:
-                fewest, ended_at = left, time.monotonic()
+            crowd.count(left, time.monotonic())
             self._look()
-            if time.monotonic() > began + patience:
+            if time.monotonic() > crowd.thinned_at + patience:
                 late_by = overdue_in(self._tasks, server_time(self._client), patience)
                 overdue.update(late_by)
         took = time.monotonic() - began
@@ -248,11 +245,11 @@ class _Run:
             self._ledger.write("overdue", what=f"task {task}", seconds=seconds)
         return took
 
-    def _patience(self, backlog: int) -> float:
-        """Tell how long a task may wait for somebody to take it over."""
+    def _patience(self) -> float:
+        """Tell how long a task may wait for somebody to take it over, who has room for it."""
         times = self._profile.times
         lease = times.lease + (times.queue_lease if self._request.mode == "pipeline" else 0.0)
-        return lease + times.reap_interval + backlog / _BACKLOG_RATE + _SLACK_SECONDS
+        return lease + times.reap_interval + _SLACK_SECONDS
 
     def _probe(self) -> None:
         """Take every unique key once more, and see all workers work: nothing may be stuck."""
@@ -306,6 +303,28 @@ class _Run:
             for name in self._client[DATABASE].list_collection_names():
                 if name.startswith(self._namespace):
                     self._client[DATABASE].drop_collection(name)
+
+
+class Crowd:
+    """What is left of a backlog, and whether there is room for all of it.
+
+    How fast a backlog goes depends on the machine: what waits in turn behind others is not stuck.
+    ``fell_at`` is when anything was done last, and ``thinned_at`` when it was done last with more
+    left than there are ``slots``: from then on a task waits for no other, or nobody does anything.
+    """
+
+    def __init__(self, slots: int, left: int, now: float) -> None:
+        self._slots = slots
+        self._fewest = left
+        self.fell_at = self.thinned_at = now
+
+    def count(self, left: int, now: float) -> None:
+        """Hear how many are left now."""
+        if left >= self._fewest:
+            return
+        if self._fewest > self._slots:
+            self.thinned_at = now
+        self._fewest, self.fell_at = left, now
 
 
 def server_time(client: MongoClient[dict[str, Any]]) -> datetime:

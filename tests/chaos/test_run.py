@@ -27,7 +27,7 @@ from gotasks_chaos.plan import to_document as plan_to_document
 from gotasks_chaos.profiles import GRACEFUL, PROFILES, FaultKind, Times
 from gotasks_chaos.record import Record
 from gotasks_chaos.report import text, to_document
-from gotasks_chaos.run import DATABASE, Request, StuckError, overdue_in, server_time
+from gotasks_chaos.run import DATABASE, Crowd, Request, StuckError, overdue_in, server_time
 from gotasks_chaos.stage import FaketimeError, Slot, Stage, environment
 from gotasks_chaos.work import Setting
 
@@ -178,6 +178,35 @@ def test_a_replay_on_a_cluster_of_ones_own_leaves_its_servers_alone(
         "--replay", str(report), "--uri", "mongodb://x", capsys=capsys
     )
     assert [each.plan for each in requests] == [faults[1:]]
+
+
+def test_nobody_is_late_who_waits_in_turn_on_a_slow_machine() -> None:
+    crowd = Crowd(slots=16, left=300, now=0.0)
+
+    for second in range(1, 300):
+        crowd.count(300 - second, float(second))
+
+    assert crowd.thinned_at == 284.0  # when there was room for the sixteen that were left
+    assert crowd.fell_at == 299.0
+
+
+def test_a_crowd_that_nobody_serves_is_late() -> None:
+    crowd = Crowd(slots=16, left=300, now=0.0)
+
+    crowd.count(200, 5.0)
+    crowd.count(200, 60.0)
+    crowd.count(210, 61.0)  # what is tried again is nothing that was done
+
+    assert (crowd.thinned_at, crowd.fell_at) == (5.0, 5.0)
+
+
+def test_what_there_is_room_for_is_late_however_much_is_done_meanwhile() -> None:
+    crowd = Crowd(slots=16, left=10, now=0.0)
+
+    crowd.count(9, 5.0)
+    crowd.count(8, 10.0)
+
+    assert (crowd.thinned_at, crowd.fell_at) == (0.0, 10.0)
 
 
 @pytest.mark.mongo
