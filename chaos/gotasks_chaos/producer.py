@@ -33,11 +33,11 @@ from gotasks_py.task import TaskId
 
 KEYS: Final = tuple(f"key-{number}" for number in range(10))
 PROBE_SECONDS: Final = 10.0
-ROLL_SECONDS: Final = 20.0
+ROLL_SECONDS: Final = 45.0
 """How long all workers have to be seen at full work: a starved machine needs some rounds."""
 _JOBS_PER_SLOT: Final = 5
 _JOB_SECONDS: Final = 0.2
-"""Long beside a claim, so that all slots of a worker are taken at some time."""
+"""Long beside a claim, so that all slots of a worker are taken at some time; in the first round."""
 _AT_ONCE: Final = 16
 """How many enqueues may wait for an answer: an outage is to catch several."""
 _MOST_PENDING: Final = 300
@@ -126,7 +126,7 @@ async def probe(setting: Setting) -> None:
 
 async def _probe(manager: Manager, ledger: Ledger, key: str) -> None:
     try:
-        await _see_through(manager, ledger, Job(ref=uuid.uuid4().hex), key)
+        await _see_through(manager, ledger, Job(ref=uuid.uuid4().hex), key=key)
     except (GotasksError, TimeoutError) as error:
         ledger.write("probe", key=key, ok=False, why=f"{type(error).__name__}: {error}")
     else:
@@ -134,32 +134,43 @@ async def _probe(manager: Manager, ledger: Ledger, key: str) -> None:
 
 
 async def _call_the_roll(manager: Manager, ledger: Ledger, setting: Setting) -> None:
-    """Give all workers more than they can do at once, until each was seen at all it can."""
+    """Give all workers more than they can do at once, until each was seen at all it can.
+
+    On a starved machine a job may be over before the next one is claimed, so they take longer
+    with each round.
+    """
     most = dict.fromkeys(setting.peers, 0)
 
-    async def ask() -> None:
-        job = Job(ref=uuid.uuid4().hex, seconds=_JOB_SECONDS)
+    async def ask(seconds: float) -> None:
+        job = Job(ref=uuid.uuid4().hex, seconds=seconds)
         with suppress(GotasksError, TimeoutError):  # who did nothing is told of in the end
-            receipt = await _see_through(manager, ledger, job)
+            receipt = await _see_through(manager, ledger, job, within=ROLL_SECONDS)
             most[receipt.worker] = max(receipt.at_once, most.get(receipt.worker, 0))
 
     ledger.write("calling")
+    seconds = _JOB_SECONDS
     with anyio.move_on_after(ROLL_SECONDS):
         while any(most[name] < setting.slots for name in setting.peers):
             async with anyio.create_task_group() as asks:
                 for _ in range(_JOBS_PER_SLOT * setting.slots * len(setting.peers)):
-                    asks.start_soon(ask)
+                    asks.start_soon(ask, seconds)
+            seconds *= 2
     for name in setting.peers:
         ledger.write("roll", worker=name, at_once=most[name], slots=setting.slots)
 
 
 async def _see_through(
-    manager: Manager, ledger: Ledger, job: Job, key: str | None = None
+    manager: Manager,
+    ledger: Ledger,
+    job: Job,
+    *,
+    key: str | None = None,
+    within: float = PROBE_SECONDS,
 ) -> Receipt:
     ledger.write("ask", ref=job.ref, key=key, delay=0.0, once=False)
     handle = await manager.enqueue(WORK, job, TaskPolicy(unique_key=key))
     ledger.write("ack", ref=job.ref, task=str(handle.id))
-    return await handle.result(timeout=PROBE_SECONDS)
+    return await handle.result(timeout=within)
 
 
 def a_wish(chance: random.Random) -> Wish:
